@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two clocks. Everything that waits, leases or times out uses MonotonicNow; WallNow is only for what people read.
+#pragma once
+
+#include "absl/time/time.h"
+#include "runtime/base/monotonic.h"
+
+namespace troupe {
+
+// The steady clock (CLOCK_MONOTONIC): never jumps, does not count while the machine sleeps.
+Monotonic MonotonicNow();
+
+// The wall clock. It may jump by any amount at any time.
+absl::Time WallNow();
+
+// Blocks the calling thread. For start-up and tests; everything else waits on a condition with a deadline.
+void PauseFor(absl::Duration duration);
+
+}  // namespace troupe

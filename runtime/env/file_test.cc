@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/env/file.h"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/env/append_file.h"
+#include "runtime/env/file_lock.h"
+
+namespace troupe {
+namespace {
+
+struct TemporaryFolder {
+  std::string path = MakeTemporaryDirectory("file-test").value();
+  ~TemporaryFolder() { (void)RemoveTree(path); }
+};
+
+TEST_CASE("File: an atomic write is read back, replaced as a whole, and leaves nothing aside", "[file]") {
+  TemporaryFolder folder;
+  std::string path = folder.path + "/a";
+  REQUIRE(WriteFileAtomic(path, "old").ok());
+  REQUIRE(WriteFileAtomic(path, std::string("new\0er", 6), 0600).ok());
+  CHECK(ReadFile(path, 100).value() == std::string("new\0er", 6));
+  CHECK(ListDirectory(folder.path).value() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("File: a write that fails leaves the old content and nothing aside", "[file]") {
+  TemporaryFolder folder;
+  REQUIRE(MakeDirs(folder.path + "/a/b").ok());
+  absl::Status status = WriteFileAtomic(folder.path + "/a", "x");  // A folder stands in its place.
+  CHECK_FALSE(status.ok());
+  CHECK(ListDirectory(folder.path).value() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("File: a file over the limit is refused, one at the limit is read", "[file]") {
+  TemporaryFolder folder;
+  std::string path = folder.path + "/a";
+  std::string content(300000, 'x');
+  REQUIRE(WriteFileAtomic(path, content).ok());
+  CHECK(ReadFile(path, 300000).value() == content);
+  CHECK(ReadFile(path, 299999).status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(ReadFile(folder.path + "/none", 1).status().code() == absl::StatusCode::kNotFound);
+  CHECK_FALSE(ReadFile("/proc/self/status", 1 << 20).value().empty());
+}
+
+TEST_CASE("File: folders are made with those above them and removed with those below", "[file]") {
+  TemporaryFolder folder;
+  REQUIRE(MakeDirs(folder.path + "/x/y/z").ok());
+  REQUIRE(MakeDirs(folder.path + "/x/y/z").ok());
+  REQUIRE(WriteFileAtomic(folder.path + "/x/y/f", "1").ok());
+  CHECK_FALSE(MakeDirs(folder.path + "/x/y/f").ok());
+  CHECK_FALSE(MakeDirs(folder.path + "/x/y/f/g").ok());
+  REQUIRE(RemoveTree(folder.path + "/x").ok());
+  REQUIRE(RemoveTree(folder.path + "/x").ok());
+  CHECK_FALSE(FileExists(folder.path + "/x"));
+  CHECK(FreeBytes(folder.path).value() > 0);
+}
+
+TEST_CASE("FileLock: a second holder is refused and told who holds it, until the first lets go", "[file]") {
+  TemporaryFolder folder;
+  FileLock first = FileLock::Acquire(folder.path + "/lock").value();
+  absl::Status second = FileLock::Acquire(folder.path + "/lock").status();
+  CHECK(second.code() == absl::StatusCode::kAlreadyExists);
+  CHECK(std::string(second.message()).find("pid ") != std::string::npos);
+  first.Release();
+  CHECK(FileLock::Acquire(folder.path + "/lock").ok());
+}
+
+TEST_CASE("AppendFile: appends survive a reopen, a torn tail can be cut, reads past the end are errors", "[file]") {
+  TemporaryFolder folder;
+  std::string path = folder.path + "/log";
+  {
+    AppendFile file = AppendFile::Open(path).value();
+    REQUIRE(file.Append("hello ").ok());
+    REQUIRE(file.Sync().ok());
+  }
+  AppendFile file = AppendFile::Open(path).value();
+  CHECK(file.size() == 6);
+  REQUIRE(file.Append("world").ok());
+  char bytes[5];
+  REQUIRE(file.ReadAt(6, 5, bytes).ok());
+  CHECK(std::string(bytes, 5) == "world");
+  CHECK(file.ReadAt(7, 5, bytes).code() == absl::StatusCode::kOutOfRange);
+  REQUIRE(file.Truncate(5).ok());
+  REQUIRE(file.Append("!").ok());
+  CHECK(ReadFile(path, 100).value() == "hello!");
+}
+
+}  // namespace
+}  // namespace troupe
