@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kAlignmentBytes = 64;       // a cache line, and the widest vector
+constexpr int64_t kAlignmentBytes = 64;        // a cache line, and the widest vector
 constexpr int64_t kTotalBytesMax = 1LL << 46;  // far beyond any machine; keeps the sums from overflowing
 
 // Parameters that one matrix product serves. The first of a group pulls the others to its side.
@@ -45,8 +45,8 @@ absl::StatusOr<int64_t> SizeBytes(const ParameterShape& parameter, ElementType t
   int64_t size_bytes = ElementBytes(type);
   for (int64_t size : parameter.shape) {
     if (size <= 0 || size > kTotalBytesMax / size_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameter ", parameter.name, " has an impossible dimension ", size, "; check the model's config"));
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name, " has an impossible dimension ",
+                                                     size, "; check the model's config"));
     }
     size_bytes *= size;
   }

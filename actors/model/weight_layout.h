@@ -29,8 +29,8 @@ struct WeightEntry {
 // A pure function of (config, type): two processes that agree on these agree on every byte.
 //
 // Order: the embedding, then layer by layer, the final norm, and the LM head where it is not tied. Parameters that one
-// matrix product can serve are neighbours without a gap: q, k, v (weights, then biases) and gate, up. Each such group, and every
-// other parameter, starts at a multiple of 64 bytes; the bytes between are zero.
+// matrix product can serve are neighbours without a gap: q, k, v (weights, then biases) and gate, up. Each such group,
+// and every other parameter, starts at a multiple of 64 bytes; the bytes between are zero.
 struct WeightLayout {
   std::vector<WeightEntry> entries;
   int64_t total_bytes = 0;

@@ -11,7 +11,8 @@ namespace {
 
 at::Tensor Blob(const ModelWeights& weights, const WeightEntry& first, at::IntArrayRef shape) {
   const at::ScalarType type = first.type == ElementType::kBF16 ? at::kBFloat16 : at::kFloat;
-  return at::from_blob(weights.bytes().data() + first.offset_bytes, shape, [keep = weights](void*) {}, type);
+  return at::from_blob(
+      weights.bytes().data() + first.offset_bytes, shape, [keep = weights](void*) {}, type);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace troupe {
 // A view without a copy, which keeps the buffer alive. Undefined tensor if there is no parameter of this name.
 at::Tensor TensorView(const ModelWeights& weights, std::string_view name);
 
-// One view over parameters that are neighbours (see WeightLayout): rows are stacked in their order, so that one matrix product serves
-// q, k and v, or gate and up. [sum of out_features, in_features]; for biases [sum of out_features].
+// One view over parameters that are neighbours (see WeightLayout): rows are stacked in their order, so that one matrix
+// product serves q, k and v, or gate and up. [sum of out_features, in_features]; for biases [sum of out_features].
 // Undefined tensor if `first` or `last` is missing or what lies between is not contiguous.
 at::Tensor FusedView(const ModelWeights& weights, std::string_view first, std::string_view last);
 

@@ -31,8 +31,8 @@ ModelWeights ModelWeights::Allocate(WeightLayout layout) {
 absl::StatusOr<ModelWeights> ModelWeights::Map(WeightLayout layout, std::span<std::byte> bytes,
                                                std::shared_ptr<const void> keep_alive) {
   if (static_cast<int64_t>(bytes.size()) < layout.total_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("weights of ", layout.total_bytes, " bytes do not fit in a mapping of ",
-                                                   bytes.size(), " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights of ", layout.total_bytes, " bytes do not fit in a mapping of ", bytes.size(), " bytes"));
   }
   if (reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(kAlignment) != 0) {
     return absl::InvalidArgumentError("a mapping of weights must be aligned to 64 bytes");
@@ -60,8 +60,9 @@ absl::StatusOr<ModelWeights> LoadWeights(const ModelSource& source) {
       return absl::InvalidArgumentError(absl::StrCat("the model's file has no tensor ", entry.name));
     }
     if (tensor->shape != entry.shape) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", entry.name, " has shape [", absl::StrJoin(tensor->shape, ", "),
-                                                     "]; its config asks for [", absl::StrJoin(entry.shape, ", "), "]"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", entry.name, " has shape [",
+                                                     absl::StrJoin(tensor->shape, ", "), "]; its config asks for [",
+                                                     absl::StrJoin(entry.shape, ", "), "]"));
     }
     std::span<float> values = weights.Float32(entry.name);
     absl::Status read = source.Read(entry.name, absl::MakeSpan(values.data(), values.size()));

@@ -15,8 +15,8 @@
 
 namespace troupe {
 
-// A cheap handle, copied freely: copies share the buffer, which lives as long as the last of them. Reading from several threads is
-// safe; nobody may write while others read (a published version is never written again).
+// A cheap handle, copied freely: copies share the buffer, which lives as long as the last of them. Reading from several
+// threads is safe; nobody may write while others read (a published version is never written again).
 class ModelWeights {
  public:
   ModelWeights() = default;
@@ -24,9 +24,9 @@ class ModelWeights {
   // A zeroed buffer of this layout, 64-byte aligned, owned by the handle.
   static ModelWeights Allocate(WeightLayout layout);
 
-  // Views on memory someone else made, for instance a mapped memory file of `bytes.size() >= layout.total_bytes` and aligned to
-  // 64 bytes. Nothing is copied. `keep_alive` is held as long as any copy of the handle (it unmaps in its deleter).
-  // InvalidArgument if the memory is too small or not aligned.
+  // Views on memory someone else made, for instance a mapped memory file of `bytes.size() >= layout.total_bytes` and
+  // aligned to 64 bytes. Nothing is copied. `keep_alive` is held as long as any copy of the handle (it unmaps in its
+  // deleter). InvalidArgument if the memory is too small or not aligned.
   static absl::StatusOr<ModelWeights> Map(WeightLayout layout, std::span<std::byte> bytes,
                                           std::shared_ptr<const void> keep_alive);
 
@@ -44,8 +44,8 @@ class ModelWeights {
   std::byte* data_ = nullptr;
 };
 
-// Reads every parameter of the layout as float32. An error names the file's tensor and the parameter where they disagree
-// (missing, or of another shape).
+// Reads every parameter of the layout as float32. An error names the file's tensor and the parameter where they
+// disagree (missing, or of another shape).
 absl::StatusOr<ModelWeights> LoadWeights(const ModelSource& source);
 
 }  // namespace troupe

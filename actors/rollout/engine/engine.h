@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rollout engine: continuous batching over a paged KV cache, made for reinforcement learning. It knows which version of the
-// policy made which token and can be interrupted and updated between any two steps.
+// The rollout engine: continuous batching over a paged KV cache, made for reinforcement learning. It knows which
+// version of the policy made which token and can be interrupted and updated between any two steps.
 
 #pragma once
 
@@ -49,23 +49,24 @@ struct EngineStats {
 class RolloutEngine {
  public:
   // The engine computes on the weights' own memory (float32) and holds the handle until the next version is committed.
-  // Unimplemented for an architecture, weight type or RoPE kind that is not there yet; InvalidArgument where config, weights and
-  // options disagree or the cache is too small for a page.
+  // Unimplemented for an architecture, weight type or RoPE kind that is not there yet; InvalidArgument where config,
+  // weights and options disagree or the cache is too small for a page.
   static absl::StatusOr<std::unique_ptr<RolloutEngine>> Create(const ModelConfig& config, ModelWeights weights,
                                                                ModelVersion version, const EngineOptions& options);
   ~RolloutEngine();
 
-  // InvalidArgument, saying what is wrong with the request: an empty prompt or one longer than the context, no tokens asked for, a
-  // token id outside the vocabulary, a temperature or top_p out of range, more pages needed than the cache has.
-  // AlreadyExists for a request_id in the engine; ResourceExhausted when max_waiting wait.
+  // InvalidArgument, saying what is wrong with the request: an empty prompt or one longer than the context, no tokens
+  // asked for, a token id outside the vocabulary, a temperature or top_p out of range, more pages needed than the cache
+  // has. AlreadyExists for a request_id in the engine; ResourceExhausted when max_waiting wait.
   absl::Status Add(GenerationRequest request);
 
   // The response comes out of the next Step with what it has and reason kAbort. NotFound if it is not in the engine.
   absl::Status Abort(uint64_t request_id);
   void AbortAll();
 
-  // One batch: schedule, run, sample. Returns what ended in it, in the order in which it was added. A request whose logits are not
-  // finite ends alone with kError. An error of Step itself (out of memory in LibTorch) leaves the engine unusable.
+  // One batch: schedule, run, sample. Returns what ended in it, in the order in which it was added. A request whose
+  // logits are not finite ends alone with kError. An error of Step itself (out of memory in LibTorch) leaves the engine
+  // unusable.
   absl::StatusOr<std::vector<Generation>> Step();
 
   // Commits a version between steps, or with kFinish as soon as the running ones have ended.

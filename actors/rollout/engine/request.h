@@ -15,17 +15,17 @@ namespace troupe::rollout {
 
 // How the next token is chosen. Logits are divided by the temperature, then cut by top_k, then by top_p.
 struct SamplingParams {
-  double temperature = 1.0;  // 0 means greedy; negative, NaN or infinite is refused
-  int64_t top_k = 0;         // 0 or >= vocabulary: no cut. Exactly top_k survive; ties go to the lower token id
-  double top_p = 1.0;        // in (0, 1]; 1: no cut. At least one token survives
+  double temperature = 1.0;    // 0 means greedy; negative, NaN or infinite is refused
+  int64_t top_k = 0;           // 0 or >= vocabulary: no cut. Exactly top_k survive; ties go to the lower token id
+  double top_p = 1.0;          // in (0, 1]; 1: no cut. At least one token survives
   int64_t max_new_tokens = 0;  // > 0; the whole budget of the response, tokens already generated included
   std::vector<int32_t> stop_token_ids;  // any of them ends the response and is its last token
-  bool ignore_eos = false;   // goes on past stop tokens until the budget is spent
-  bool greedy = false;       // the same as temperature 0; log-probabilities are then those at temperature 1
+  bool ignore_eos = false;              // goes on past stop tokens until the budget is spent
+  bool greedy = false;                  // the same as temperature 0; log-probabilities are then those at temperature 1
 };
 
-// One response to generate. The random number of a token depends only on (seed, prompt_id, epoch, sample_index, position in
-// the response), never on what else is in the batch.
+// One response to generate. The random number of a token depends only on (seed, prompt_id, epoch, sample_index,
+// position in the response), never on what else is in the batch.
 struct GenerationRequest {
   uint64_t request_id = 0;  // unique among those in the engine
   std::vector<int32_t> prompt_ids;
@@ -55,8 +55,8 @@ std::string_view NameOf(FinishReason reason);  // "stop", "length", "abort", "er
 // A finished (or aborted) response. All vectors are parallel to `tokens`.
 struct Generation {
   uint64_t request_id = 0;
-  std::vector<int32_t> tokens;  // made here, the end token included; not those of GenerationRequest::generated
-  std::vector<double> rollout_logprobs;   // log-probability under the whole distribution at the request's temperature
+  std::vector<int32_t> tokens;           // made here, the end token included; not those of GenerationRequest::generated
+  std::vector<double> rollout_logprobs;  // log-probability under the whole distribution at the request's temperature
   std::vector<double> filtered_logprobs;  // after top_k and top_p, renormalised: what the token was drawn from
   std::vector<VersionSpan> spans;         // ordered, without gaps, over [0, tokens.size())
   FinishReason finish_reason = FinishReason::kStop;
