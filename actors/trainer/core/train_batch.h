@@ -17,13 +17,13 @@ struct TrainVersionSpan {
 
 // One response of a group. Every per-token column is as long as response_ids.
 struct TrainSample {
-  std::string row_id;                   // names the row in errors and in StepMetrics::dropped_rows
-  std::vector<int32_t> response_ids;    // the tokens generated, an end-of-sequence id included; may be empty
-  std::vector<uint8_t> response_mask;   // 1: made by the policy and trained. Empty: all ones
-  std::vector<float> rollout_logprobs;  // the engine's, at the job's temperature. Empty: not known
-  std::vector<float> ref_logprobs;      // under the frozen model, same temperature. Empty: no KL term
-  double reward = 0;                    // of the whole response
-  bool truncated = false;               // ended by length
+  std::string row_id;                           // names the row in errors and in StepMetrics::dropped_rows
+  std::vector<int32_t> response_ids;            // the tokens generated, an end-of-sequence id included; may be empty
+  std::vector<uint8_t> response_mask;           // 1: made by the policy and trained. Empty: all ones
+  std::vector<float> rollout_logprobs;          // the engine's, at the job's temperature. Empty: not known
+  std::vector<float> ref_logprobs;              // under the frozen model, same temperature. Empty: no KL term
+  double reward = 0;                            // of the whole response
+  bool truncated = false;                       // ended by length
   std::vector<TrainVersionSpan> version_spans;  // Empty: made by the trainer's present version
 };
 

@@ -23,7 +23,7 @@ namespace troupe {
 
 // What one step reports. Names of `values` are those of algorithms.md ("actor/pg_loss", "actor/grad_norm", ...).
 struct StepMetrics {
-  int64_t step = 0;                       // the step that this was, from 1: equals TrainerCore::step() after it
+  int64_t step = 0;  // the step that this was, from 1: equals TrainerCore::step() after it
   std::map<std::string, double> values;
   std::vector<std::string> partial;       // names in `values` that leave out groups whose passes were skipped
   std::vector<std::string> dropped_rows;  // row_ids refused for NaN or Inf, or because their group fell below two
@@ -34,15 +34,17 @@ struct StepMetrics {
 // give the same bits.
 class TrainerCore {
  public:
-  // Takes over `weights` (float32, writable, held by nobody else), which it updates in place. InvalidArgument for an unknown name in
-  // `options` (with the nearest one), options that contradict one another, or a layout that does not fit `config`.
+  // Takes over `weights` (float32, writable, held by nobody else), which it updates in place. InvalidArgument for an
+  // unknown name in `options` (with the nearest one), options that contradict one another, or a layout that does not
+  // fit `config`.
   static absl::StatusOr<std::unique_ptr<TrainerCore>> Create(const ModelConfig& config, ModelWeights weights,
                                                              const TrainerOptions& options);
   virtual ~TrainerCore() = default;
 
-  // One train batch: ppo_epochs x mini-batches optimizer steps, after which step() is one more. InvalidArgument, with nothing changed,
-  // for a batch that is malformed (a column of another length than its row, a token outside the vocabulary, a row
-  // longer than ppo_max_token_len or the context: the row is named). Bad numbers in rows are no error: such rows are dropped and counted.
+  // One train batch: ppo_epochs x mini-batches optimizer steps, after which step() is one more. InvalidArgument, with
+  // nothing changed, for a batch that is malformed (a column of another length than its row, a token outside the
+  // vocabulary, a row longer than ppo_max_token_len or the context: the row is named). Bad numbers in rows are no
+  // error: such rows are dropped and counted.
   virtual absl::StatusOr<StepMetrics> Step(const TrainBatch& batch) = 0;
 
   // Of the last step; do not read during Step or Load.
@@ -54,8 +56,8 @@ class TrainerCore {
   // Writes optimizer.safetensors and trainer_state.json into `dir`, which exists. The model is written apart
   // (WriteHuggingFaceFolder), so that a checkpoint is a valid model.path.
   virtual absl::Status SaveState(const std::string& dir) const = 0;
-  // Restores what SaveState wrote and the model's parameters from `dir`; then continues bit by bit as the saved one would.
-  // Nothing is changed if it fails.
+  // Restores what SaveState wrote and the model's parameters from `dir`; then continues bit by bit as the saved one
+  // would. Nothing is changed if it fails.
   virtual absl::Status Load(const std::string& dir) = 0;
 };
 

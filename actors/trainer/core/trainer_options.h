@@ -15,7 +15,7 @@ struct OptimOptions {
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0.01;
-  double clip_grad = 1.0;                     // largest global L2 norm of a step's gradient; 0 or less: no clipping
+  double clip_grad = 1.0;                      // largest global L2 norm of a step's gradient; 0 or less: no clipping
   std::string lr_scheduler_type = "constant";  // constant, constant_with_warmup, linear, cosine (schedule.h)
   int64_t lr_warmup_steps = 0;
   double num_cycles = 0.5;  // cosine only
@@ -31,8 +31,8 @@ struct TrainerOptions {
   std::string rollout_is = "auto";  // none, token, auto: token if max_staleness >= 1
   double rollout_is_threshold = 2;  // importance weights are truncated here
   bool use_kl_in_reward = false;
-  double kl_coef = 0.001;           // of the KL in the reward
-  std::string kl_penalty = "kl";    // its estimator
+  double kl_coef = 0.001;         // of the KL in the reward
+  std::string kl_penalty = "kl";  // its estimator
 
   // actor
   std::string loss_mode = "vanilla";
@@ -46,14 +46,14 @@ struct TrainerOptions {
   double kl_loss_coef = 0.001;
   std::string kl_loss_type = "low_var_kl";
   int64_t ppo_epochs = 1;
-  int64_t ppo_mini_batch_size = 0;    // prompts of one optimizer step; 0: all of the batch
-  int64_t ppo_max_token_len = 4096;   // most tokens of one micro-batch, a prompt counted once for its group
+  int64_t ppo_mini_batch_size = 0;   // prompts of one optimizer step; 0: all of the batch
+  int64_t ppo_max_token_len = 4096;  // most tokens of one micro-batch, a prompt counted once for its group
   OptimOptions optim;
 
   // rollout, trainer
-  double temperature = 1.0;  // logits are divided by it, on every side
-  int64_t total_steps = 0;   // length of the schedules
-  int64_t seed = 1;          // order of mini-batches when ppo_epochs > 1
+  double temperature = 1.0;       // logits are divided by it, on every side
+  int64_t total_steps = 0;        // length of the schedules
+  int64_t seed = 1;               // order of mini-batches when ppo_epochs > 1
   bool skip_equal_groups = true;  // leave out the passes of groups that cannot have a gradient (DESIGN.md)
 };
 
