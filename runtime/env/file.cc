@@ -73,6 +73,15 @@ absl::Status WriteFileAtomic(const std::string& path, std::string_view content, 
   return status;
 }
 
+absl::Status CreateFileAtomic(const std::string& path, std::string_view content, uint32_t mode) {
+  std::string aside = path + ".tmp-" + RandomHex(6);
+  absl::Status status = WriteAndSync(aside, content, mode);
+  // link(2), unlike rename(2), never replaces.
+  if (status.ok() && ::link(aside.c_str(), path.c_str()) != 0) status = ErrnoStatus(errno, "cannot create " + path);
+  ::unlink(aside.c_str());
+  return status.ok() ? SyncDirectory(FolderOf(path)) : status;
+}
+
 absl::Status MakeDirs(const std::string& path, uint32_t mode) {
   if (path.empty()) return absl::InvalidArgumentError("cannot make a folder with an empty name");
   std::filesystem::path made;
@@ -121,6 +130,12 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
 bool FileExists(const std::string& path) {
   struct stat info;
   return ::stat(path.c_str(), &info) == 0;
+}
+
+absl::StatusOr<FileInfo> StatFile(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "cannot look at " + path);
+  return FileInfo{info.st_size, info.st_mode & 0777, info.st_uid, S_ISDIR(info.st_mode)};
 }
 
 absl::StatusOr<int64_t> FreeBytes(const std::string& path) {

@@ -20,6 +20,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max)
 // the new one. Written aside, fsync, rename, fsync of the folder. RESOURCE_EXHAUSTED: no space; the old file is intact.
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content, uint32_t mode = 0644);
 
+// The same for a file that must not exist yet: ALREADY_EXISTS when it does, also when another process was faster.
+absl::Status CreateFileAtomic(const std::string& path, std::string_view content, uint32_t mode = 0644);
+
 // Makes the folder and those above it. OK when it exists already. `mode` is of those that are made.
 absl::Status MakeDirs(const std::string& path, uint32_t mode = 0755);
 
@@ -36,6 +39,15 @@ absl::Status RemoveTree(const std::string& path);
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
 bool FileExists(const std::string& path);
+
+struct FileInfo {
+  int64_t size_bytes = 0;
+  uint32_t permissions = 0;  // The lower nine bits: 0600.
+  uint32_t owner = 0;        // User id.
+  bool is_folder = false;
+};
+// NOT_FOUND when there is nothing. Follows links.
+absl::StatusOr<FileInfo> StatFile(const std::string& path);
 
 // Bytes that this process may still write on the file system of `path`.
 absl::StatusOr<int64_t> FreeBytes(const std::string& path);

@@ -66,13 +66,6 @@ std::vector<UniqueFd> TakeDescriptors(msghdr& message) {
 
 bool WouldBlock(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
 
-// Whether somebody listens on the socket file.
-bool IsServed(const sockaddr_un& address, UnixSocketKind kind) {
-  UniqueFd probe(::socket(AF_UNIX, TypeOf(kind) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  int result = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  return result == 0 || errno == EAGAIN || errno == EPROTOTYPE;
-}
-
 }  // namespace
 
 absl::StatusOr<short> WaitForDescriptor(int fd, short events, Monotonic deadline) {
@@ -177,7 +170,7 @@ absl::StatusOr<UnixListener> UnixListener::Listen(const std::string& path, UnixS
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   int bound = ::bind(fd.get(), generic, sizeof(address));
   if (bound != 0 && errno == EADDRINUSE) {
-    if (IsServed(address, kind)) return absl::AlreadyExistsError("another process listens on " + path);
+    if (IsServed(path, kind)) return absl::AlreadyExistsError("another process listens on " + path);
     ::unlink(path.c_str());
     bound = ::bind(fd.get(), generic, sizeof(address));
   }
@@ -186,6 +179,14 @@ absl::StatusOr<UnixListener> UnixListener::Listen(const std::string& path, UnixS
     return ErrnoStatus(errno, "cannot listen on " + path);
   }
   return UnixListener(std::move(fd), path);
+}
+
+bool UnixListener::IsServed(const std::string& path, UnixSocketKind kind) {
+  absl::StatusOr<sockaddr_un> address = AddressOf(path);
+  if (!address.ok()) return false;
+  UniqueFd probe(::socket(AF_UNIX, TypeOf(kind) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int result = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address));
+  return result == 0 || errno == EAGAIN || errno == EPROTOTYPE;
 }
 
 UnixListener::~UnixListener() {

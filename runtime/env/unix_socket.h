@@ -76,6 +76,9 @@ class UnixListener {
   // Removes the socket file.
   ~UnixListener();
 
+  // Whether somebody listens on that socket file now.
+  static bool IsServed(const std::string& path, UnixSocketKind kind);
+
   // DEADLINE_EXCEEDED: nobody came. CANCELLED: Shutdown was called. RESOURCE_EXHAUSTED: out of descriptors.
   absl::StatusOr<UnixSocket> Accept(Monotonic deadline);
 
