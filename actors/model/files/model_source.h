@@ -2,7 +2,9 @@
 // The weights and architecture of a model on disk, whatever its format.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,10 +56,15 @@ class ModelSource {
 
  protected:
   ModelSource() = default;
-  virtual absl::Status ReadTensor(const TensorInfo& info, absl::Span<float> out) const = 0;
+  void AddTensor(TensorInfo info);
+  // `index` into tensors(); `out` has the right size.
+  virtual absl::Status ReadTensor(size_t index, absl::Span<float> out) const = 0;
 
   ModelConfig config_;
+
+ private:
   std::vector<TensorInfo> tensors_;
+  std::map<std::string, size_t, std::less<>> index_;
 };
 
 }  // namespace troupe

@@ -9,17 +9,18 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "actors/model/files/element_type.h"
+#include "runtime/env/append_file.h"
 
 namespace troupe {
 
 class MappedFile;
-class OutputFile;
 
 struct SafetensorsEntry {
   std::string name;
@@ -73,26 +74,26 @@ class SafetensorsFile {
 
 // Writes one file. The entries (offsets are computed; those given are ignored) are fixed at Create; then each is
 // written once, in that order. The data begins at a multiple of 64 bytes, and entries whose sizes are multiples of 64
-// stay aligned so. Readable by others only after Finish(true), which also syncs it to disk when asked.
+// stay aligned so. Not atomic: write aside and rename where that matters.
 class SafetensorsWriter {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(const std::string& path,
                                                                    std::vector<SafetensorsEntry> entries,
                                                                    const std::map<std::string, std::string>& metadata);
-  ~SafetensorsWriter();
 
   // Casts to the entry's type (F32, F16 or BF16). FAILED_PRECONDITION when it is not `name`'s turn.
   absl::Status WriteFloats(std::string_view name, absl::Span<const float> values);
   absl::Status WriteBytes(std::string_view name, absl::Span<const std::byte> bytes);
 
-  // FAILED_PRECONDITION if entries are missing.
-  absl::Status Finish(bool sync);
+  // Syncs it to disk. FAILED_PRECONDITION if entries are missing.
+  absl::Status Finish();
 
  private:
-  SafetensorsWriter() = default;
+  SafetensorsWriter(AppendFile file, std::vector<SafetensorsEntry> entries)
+      : file_(std::move(file)), entries_(std::move(entries)) {}
   absl::StatusOr<const SafetensorsEntry*> Next(std::string_view name);
 
-  std::unique_ptr<OutputFile> file_;
+  AppendFile file_;
   std::vector<SafetensorsEntry> entries_;
   size_t next_ = 0;
 };
