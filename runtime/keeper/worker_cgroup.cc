@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/keeper/worker_cgroup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "runtime/env/unique_fd.h"
+
+namespace troupe::keeper {
+namespace {
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  return fd.valid() && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+bool HasWord(const std::string& text, const std::string& word) {
+  std::istringstream words(text);
+  for (std::string w; words >> w;) {
+    if (w == word) return true;
+  }
+  return false;
+}
+
+// The number on the line "key number"; -1 when there is none.
+int64_t CounterOf(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  std::string name;
+  for (int64_t value; lines >> name >> value;) {
+    if (name == key) return value;
+  }
+  return -1;
+}
+
+// The folder of this process's own group in a hierarchy: "" for version 2, "memory" for version 1's memory controller.
+std::string OwnGroup(const std::string& controller) {
+  std::string mount;
+  std::istringstream mounts(ReadFile("/proc/self/mounts"));
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string device, folder, type, options;
+    fields >> device >> folder >> type >> options;
+    bool wanted = controller.empty()
+                      ? type == "cgroup2"
+                      : type == "cgroup" && ("," + options + ",").find("," + controller + ",") != std::string::npos;
+    if (wanted) mount = folder;
+  }
+  if (mount.empty()) return "";
+  std::istringstream groups(ReadFile("/proc/self/cgroup"));
+  for (std::string line; std::getline(groups, line);) {
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers != "," + controller + "," && controllers.find("," + controller + ",") == std::string::npos)
+      continue;
+    std::string path = line.substr(second + 1);
+    // In a container the path may be that of the host.
+    std::string folder = path == "/" ? mount : mount + path;
+    return Exists(folder) ? folder : mount;
+  }
+  return mount;
+}
+
+std::vector<std::string> SubfoldersOf(const std::string& folder) {
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+  if (dir == nullptr) return names;
+  while (const dirent* item = ::readdir(dir.get())) {
+    if (item->d_type == DT_DIR && item->d_name[0] != '.') names.push_back(folder + "/" + item->d_name);
+  }
+  return names;
+}
+
+// Kills by signal what is in a group that has no cgroup.kill (version 1, or a kernel before 5.14).
+void SignalEach(const std::string& folder) {
+  std::istringstream pids(ReadFile(folder + "/cgroup.procs"));
+  for (pid_t pid; pids >> pid;) {
+    if (pid > 1 && pid != ::getpid()) ::kill(pid, SIGKILL);
+  }
+}
+
+// Ends what is in the groups below `folder` and removes them; waits a second at most.
+void ClearLeftovers(const std::string& folder) {
+  for (const std::string& group : SubfoldersOf(folder)) {
+    for (int attempt = 0; attempt < 100 && ::rmdir(group.c_str()) != 0 && errno != ENOENT; ++attempt) {
+      if (!WriteFile(group + "/cgroup.kill", "1")) SignalEach(group);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
+bool MakeFolder(const std::string& folder) { return ::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CgroupFolder>> CgroupFolder::Open(const std::string& name) {
+  auto folder = std::unique_ptr<CgroupFolder>(new CgroupFolder);
+  std::string own = OwnGroup("");
+  if (own.empty()) return absl::UnavailableError("no cgroup version 2 is mounted");
+  std::string tree = own + "/" + name;
+  if (!MakeFolder(tree)) return absl::UnavailableError("mkdir " + tree + ": " + std::strerror(errno));
+  folder->tree_folder_ = tree;
+  ClearLeftovers(tree);
+  if (HasWord(ReadFile(tree + "/cgroup.controllers"), "memory") &&
+      WriteFile(tree + "/cgroup.subtree_control", "+memory")) {
+    folder->memory_folder_ = tree;
+    folder->memory_is_v2_ = true;
+    return folder;
+  }
+  std::string memory = OwnGroup("memory");
+  if (!memory.empty() && MakeFolder(memory + "/" + name)) {
+    folder->memory_folder_ = memory + "/" + name;
+    ClearLeftovers(folder->memory_folder_);
+  }
+  return folder;
+}
+
+CgroupFolder::~CgroupFolder() {
+  ::rmdir(tree_folder_.c_str());
+  if (!memory_folder_.empty()) ::rmdir(memory_folder_.c_str());
+}
+
+absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(int64_t memory_bytes_max) {
+  auto group = std::make_unique<WorkerCgroup>();
+  std::string name = "/w" + std::to_string(next_++);
+  group->tree_folder_ = tree_folder_ + name;
+  if (!MakeFolder(group->tree_folder_)) {
+    return absl::UnavailableError("mkdir " + group->tree_folder_ + ": " + std::strerror(errno));
+  }
+  group->procs_files_.push_back(group->tree_folder_ + "/cgroup.procs");
+  if (memory_folder_.empty() || !MakeFolder(memory_folder_ + name)) return group;
+  group->memory_folder_ = memory_folder_ + name;
+  group->memory_is_v2_ = memory_is_v2_;
+  if (!memory_is_v2_) group->procs_files_.push_back(group->memory_folder_ + "/cgroup.procs");
+  if (memory_bytes_max > 0) {
+    WriteFile(group->memory_folder_ + (memory_is_v2_ ? "/memory.max" : "/memory.limit_in_bytes"),
+              std::to_string(memory_bytes_max));
+    if (memory_is_v2_) WriteFile(group->memory_folder_ + "/memory.oom.group", "1");
+  }
+  return group;
+}
+
+void WorkerCgroup::Kill() {
+  if (!WriteFile(tree_folder_ + "/cgroup.kill", "1")) SignalEach(tree_folder_);
+}
+
+bool WorkerCgroup::Empty() const { return CounterOf(ReadFile(tree_folder_ + "/cgroup.events"), "populated") <= 0; }
+
+int64_t WorkerCgroup::OomKills() const {
+  if (memory_folder_.empty()) return -1;
+  return CounterOf(ReadFile(memory_folder_ + (memory_is_v2_ ? "/memory.events" : "/memory.oom_control")), "oom_kill");
+}
+
+void WorkerCgroup::Remove() {
+  ::rmdir(tree_folder_.c_str());
+  if (!memory_folder_.empty()) ::rmdir(memory_folder_.c_str());
+}
+
+}  // namespace troupe::keeper
