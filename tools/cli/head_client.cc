@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/head_client.h"
+
+#include <iostream>
+
+#include "runtime/base/status.h"
+#include "runtime/env/file.h"
+#include "runtime/rpc/channel.h"
+
+namespace troupe::cli {
+
+std::string DefaultTokenFile() { return ExpandHome("~/.config/troupe/token"); }
+
+std::string HeadTarget(const Connection& connection) {
+  if (!connection.head.empty()) return connection.head;
+  std::string named = EnvironmentVariable("TROUPE_HEAD");
+  return named.empty() ? "127.0.0.1:7400" : named;
+}
+
+absl::StatusOr<RpcSecurity> SecurityOf(const Connection& connection, bool make_token) {
+  std::string file = connection.token_file.empty() ? DefaultTokenFile() : ExpandHome(connection.token_file);
+  RpcSecurity security;
+  absl::StatusOr<std::string> token = make_token ? Token::LoadOrCreate(file) : Token::Load(file);
+  if (!token.ok()) {
+    std::string hint = "no token to show the head (copy it from the head's machine, or start 'troupe head')";
+    return token.status().code() == absl::StatusCode::kNotFound ? Annotate(token.status(), hint) : token.status();
+  }
+  security.token = *std::move(token);
+  security.ca_file = connection.ca_file;
+  security.cert_file = connection.cert_file;
+  security.key_file = connection.key_file;
+  security.insecure = connection.insecure;
+  return security;
+}
+
+absl::StatusOr<HeadClient> HeadClient::Make(const Connection& connection) {
+  TROUPE_ASSIGN_OR_RETURN(RpcSecurity security, SecurityOf(connection, /*make_token=*/false));
+  std::string target = HeadTarget(connection);
+  return HeadClient(MakeChannel(target, security), target);
+}
+
+absl::Status HeadClient::Explain(const absl::Status& status) const {
+  if (status.code() == absl::StatusCode::kUnavailable) {
+    return absl::UnavailableError("cannot reach the head at " + target_ +
+                                  "; is it running? ('troupe head' starts one, --head names another): " +
+                                  MessageOf(status));
+  }
+  if (status.code() == absl::StatusCode::kUnauthenticated) {
+    return absl::UnauthenticatedError("the head at " + target_ +
+                                      " refused the token; --token-file names the right one: " + MessageOf(status));
+  }
+  return status;
+}
+
+int Report(const absl::Status& status) {
+  std::cerr << "troupe: " << MessageOf(status) << "\n";
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kUnreachable;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+      return kWrongUse;
+    default:
+      return kJobFailed;
+  }
+}
+
+}  // namespace troupe::cli

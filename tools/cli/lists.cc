@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// troupe jobs, nodes, actors.
+#include <google/protobuf/util/json_util.h>
+
+#include <iostream>
+
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+#include "runtime/job/config_tree.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/head_client.h"
+#include "tools/cli/progress_view.h"
+#include "tools/cli/text_table.h"
+
+namespace troupe::cli {
+namespace {
+
+constexpr absl::Duration kWatchEvery = absl::Seconds(1);
+
+std::string Age(int64_t unix_ms) {
+  return unix_ms == 0 ? "-" : ShortDuration(absl::ToDoubleSeconds(WallNow() - absl::FromUnixMillis(unix_ms)));
+}
+
+// JSON is the protocol's own; YAML is that JSON, block style is not promised.
+std::string Machine(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions format;
+  format.add_whitespace = true;
+  format.preserve_proto_field_names = true;
+  format.always_print_primitive_fields = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, format).ok()) return "{}\n";
+  return text;
+}
+
+// Prints `text()` once, or again at each change until a signal.
+int Show(const Options& options, SignalWaiter& signals, const std::function<absl::StatusOr<std::string>()>& text) {
+  std::string last;
+  do {
+    absl::StatusOr<std::string> now = text();
+    if (!now.ok()) return Report(now.status());
+    if (*now != last) std::cout << *now << std::flush;
+    last = *now;
+  } while (options.watch && signals.Wait(kWatchEvery) == 0);
+  return options.watch ? kInterrupted : kDone;
+}
+
+std::string JobsTable(const v1::ListJobsResponse& response) {
+  TextTable table({"JOB", "NAME", "STATE", "STEP", "AGE", "WHY"});
+  for (const v1::Job& job : response.jobs()) {
+    std::string step = job.progress().total_steps() == 0 ? "-"
+                                                         : std::to_string(job.progress().step()) + "/" +
+                                                               std::to_string(job.progress().total_steps());
+    table.Add({job.job_id(), job.spec().name(), JobStateName(job.state()), step, Age(job.submitted_unix_ms()),
+               job.reason()});
+  }
+  return table.ToText();
+}
+
+std::string Share(double used, double total) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%g/%g", used, total);
+  return text;
+}
+
+std::string NodesTable(const v1::ListNodesResponse& response) {
+  TextTable table({"NODE", "STATE", "CPUS", "MEMORY", "DEVICES", "HEARTBEAT", "VERSION"});
+  for (const v1::Node& node : response.nodes()) {
+    table.Add({node.node_id(), node.state(), Share(node.used().cpus(), node.total().cpus()),
+               ShortBytes(static_cast<double>(node.total().memory_bytes())),
+               Share(node.used().devices(), node.total().devices()) + " " + node.total().device_kind(),
+               ShortDuration(static_cast<double>(node.last_heartbeat_ms_ago()) / 1000) + " ago", node.version()});
+  }
+  return table.ToText();
+}
+
+std::string ActorsTable(const v1::ListActorsResponse& response, bool wide) {
+  std::vector<std::string> columns = {"ACTOR", "STATE", "NODE", "PID", "RESTARTS", "AGE", "WHY"};
+  if (wide) columns.insert(columns.end(), {"ENDPOINT", "LAST EXIT"});
+  TextTable table(columns);
+  for (const v1::Actor& actor : response.actors()) {
+    const v1::ActorIncarnation& life = actor.address().actor();
+    std::vector<std::string> row = {
+        life.id().job_id() + "/" + life.id().role() + "/" + std::to_string(life.id().replica()) + "#" +
+            std::to_string(life.incarnation()),
+        ActorStateName(actor.state()),
+        actor.address().node_id(),
+        actor.address().pid() == 0 ? "-" : std::to_string(actor.address().pid()),
+        std::to_string(actor.restarts()),
+        Age(actor.since_unix_ms()),
+        actor.reason()};
+    if (wide) row.insert(row.end(), {actor.address().endpoint(), actor.last_exit().text()});
+    table.Add(row);
+  }
+  return table.ToText();
+}
+
+template <typename Request, typename Response>
+int List(const Options& options, SignalWaiter& signals, const Request& request,
+         grpc::Status (v1::Head::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+         const std::function<std::string(const Response&)>& table) {
+  absl::StatusOr<HeadClient> head = HeadClient::Make(options.connection);
+  if (!head.ok()) return Report(head.status());
+  return Show(options, signals, [&]() -> absl::StatusOr<std::string> {
+    TROUPE_ASSIGN_OR_RETURN(Response response, (head->Call<Request, Response>(method, request)));
+    bool machine = options.output == "json" || options.output == "yaml";
+    return machine ? Machine(response) : table(response);
+  });
+}
+
+}  // namespace
+
+int JobsCommand(const Options& options, SignalWaiter& signals) {
+  return List<v1::ListJobsRequest, v1::ListJobsResponse>(options, signals, {}, &v1::Head::Stub::ListJobs, JobsTable);
+}
+
+int NodesCommand(const Options& options, SignalWaiter& signals) {
+  return List<v1::ListNodesRequest, v1::ListNodesResponse>(options, signals, {}, &v1::Head::Stub::ListNodes,
+                                                           NodesTable);
+}
+
+int ActorsCommand(const Options& options, SignalWaiter& signals) {
+  v1::ListActorsRequest request;
+  request.set_job_id(options.job_filter);
+  bool wide = options.output == "wide";
+  return List<v1::ListActorsRequest, v1::ListActorsResponse>(
+      options, signals, request, &v1::Head::Stub::ListActors,
+      [wide](const v1::ListActorsResponse& response) { return ActorsTable(response, wide); });
+}
+
+}  // namespace troupe::cli

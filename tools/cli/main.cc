@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// troupe: the command line. options.cc knows the grammar, one file knows each command.
+#include <iostream>
+#include <map>
+
+#include "tools/cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace troupe::cli;  // NOLINT: the program's own namespace
+  Options options;
+  int exit_code = kDone;
+  if (!ParseOptions(argc, argv, options, exit_code)) return exit_code;
+  using WithSignals = int (*)(const Options&, SignalWaiter&);
+  static const std::map<std::string, WithSignals> kLong = {
+      {"run", RunCommand},   {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
+      {"jobs", JobsCommand}, {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"logs", LogsCommand},
+      {"submit", SubmitCommand}};
+  using Plain = int (*)(const Options&);
+  static const std::map<std::string, Plain> kShort = {{"explain", ExplainCommand},
+                                                      {"cancel", CancelCommand},
+                                                      {"generate", GenerateCommand},
+                                                      {"export", ExportCommand},
+                                                      {"doctor", DoctorCommand}};
+  if (auto found = kShort.find(options.command); found != kShort.end()) return found->second(options);
+  SignalWaiter signals;  // before any thread
+  return kLong.at(options.command)(options, signals);
+}

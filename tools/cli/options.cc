@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "runtime/job/config_tree.h"
+#include "tools/cli/version.h"
+
+namespace troupe::cli {
+namespace {
+
+class Grammar {
+ public:
+  explicit Grammar(Options& options) : options_(options), app_("Troupe: RL post-training of language models.") {
+    app_.name("troupe");
+    app_.set_version_flag("--version", std::string(kVersion));
+    app_.require_subcommand(1);
+    app_.footer("Example: troupe run examples/addition/job.yaml trainer.total_steps=12");
+    AddJobs();
+    AddCluster();
+    AddOperations();
+    AddModels();
+  }
+
+  CLI::App& app() { return app_; }
+
+ private:
+  CLI::App* Command(const std::string& name, const std::string& what, const std::string& example) {
+    CLI::App* command = app_.add_subcommand(name, what);
+    command->footer("Example: " + example);
+    command->callback([this, name] { options_.command = name; });
+    return command;
+  }
+
+  void Duration(CLI::App* command, const std::string& name, absl::Duration& value, const std::string& what) {
+    command->add_option_function<std::string>(
+        name,
+        [&value, name](const std::string& text) {
+          if (!absl::ParseDuration(text, &value) || value < absl::ZeroDuration()) {
+            throw CLI::ValidationError(name, "expected a duration such as 30s or 5m, got '" + text + "'");
+          }
+        },
+        what);
+  }
+
+  void Connect(CLI::App* command) {
+    command->add_option("--head", options_.connection.head, "HOST:PORT of the head ($TROUPE_HEAD, else 127.0.0.1:7400)");
+    Secure(command);
+  }
+
+  void Secure(CLI::App* command) {
+    Connection& c = options_.connection;
+    command->add_option("--token-file", c.token_file, "file with the token (default ~/.config/troupe/token)");
+    command->add_option("--ca-file", c.ca_file, "certificate authority (PEM): turns TLS on");
+    command->add_option("--cert-file", c.cert_file, "own certificate (PEM)");
+    command->add_option("--key-file", c.key_file, "its key (PEM)");
+    command->add_flag("--insecure", c.insecure, "without TLS off loopback; anybody on the network can read the token");
+  }
+
+  void List(CLI::App* command) {
+    Connect(command);
+    command->add_option("-o,--output", options_.output, "table, wide, json or yaml")
+        ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
+    command->add_flag("--watch,-w", options_.watch, "print again at each change, until interrupted");
+  }
+
+  void JobFile(CLI::App* command) {
+    command->add_option("JOB.yaml", options_.target, "the job file")->required();
+    command->add_option("overrides", options_.overrides, "path.to.field=value");
+  }
+
+  void Job(CLI::App* command, const std::string& what = "the job's id") {
+    command->add_option("JOB", options_.target, what)->required();
+  }
+
+  void AddJobs() {
+    CLI::App* run = Command("run", "Run a job on this machine: a private head and node, nothing left behind.",
+                            "troupe run examples/addition/job.yaml rollout.n=16");
+    JobFile(run);
+    run->add_flag("-q,--quiet", options_.quiet, "print only errors and the summary");
+    run->add_flag("--json-summary", options_.json_summary, "print the outcome as one JSON object on stdout");
+    CLI::App* submit = Command("submit", "Send a job to a head; prints its id.",
+                               "troupe submit job.yaml --follow --head 10.0.0.1:7400");
+    Connect(submit);
+    JobFile(submit);
+    submit->add_flag("-f,--follow", options_.follow, "follow it to its end");
+    submit->add_flag("--dry-run", options_.dry_run, "show where everything would be placed and why, start nothing");
+    submit->add_flag("-q,--quiet", options_.quiet, "print only the id and errors");
+    CLI::App* explain = Command("explain", "Every value of a job file and where it came from; or why a job waits.",
+                                "troupe explain job.yaml trainer.total_steps=3");
+    Connect(explain);
+    explain->add_option("JOB", options_.target, "a job file, or job/ID")->required();
+    explain->add_option("overrides", options_.overrides, "path.to.field=value");
+    explain->add_option("-o,--output", options_.output, "table, json or yaml")
+        ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
+    CLI::App* resume = Command("resume", "Go on with a run from its newest checkpoint.", "troupe resume runs/addition/1");
+    resume->add_option("DIR", options_.target, "a run's folder, or one of its checkpoints")->required();
+    resume->add_option("overrides", options_.overrides, "path.to.field=value");
+    resume->add_flag("-q,--quiet", options_.quiet, "print only errors and the summary");
+    resume->add_flag("--json-summary", options_.json_summary, "print the outcome as one JSON object on stdout");
+  }
+
+  void AddCluster() {
+    CLI::App* head = Command("head", "Start the scheduler.", "troupe head --listen 127.0.0.1:7400");
+    head->add_option("--listen", options_.listen, "address (default 127.0.0.1:7400; port 0 picks one)");
+    head->add_option("--data-dir", options_.data_dir, "its records (default ~/.local/share/troupe/head)");
+    Secure(head);
+    CLI::App* node = Command("node", "Join this machine to a head.", "troupe node --head 10.0.0.1:7400 --devices sim:8");
+    Connect(node);
+    node->add_option("--devices", options_.devices, "auto, none, or sim:N for trials");
+    node->add_option("--label", options_.labels, "key=value");
+    node->add_option("--cpus", options_.cpus, "cores to offer (default: all)")->check(CLI::PositiveNumber);
+    node->add_option("--node-id", options_.node_id, "its name (default: the host's)");
+    node->add_option("--data-dir", options_.data_dir, "its runtime folder");
+    List(Command("jobs", "List jobs, newest first.", "troupe jobs -o json"));
+    List(Command("nodes", "List nodes.", "troupe nodes"));
+    CLI::App* actors = Command("actors", "List actors.", "troupe actors --job addition-1f3c");
+    List(actors);
+    actors->add_option("--job", options_.job_filter, "only of this job");
+    Command("doctor", "Check this machine: processors, devices, memory, limits, disk, model.", "troupe doctor");
+  }
+
+  void AddOperations() {
+    CLI::App* logs = Command("logs", "Log lines of every process of a job, merged by time.",
+                             "troupe logs addition-1f3c rollout/0 -f --since 5m");
+    Connect(logs);
+    Job(logs, "the job's id, or a run's folder");
+    logs->add_option("ROLE", options_.role, "ROLE or ROLE/N");
+    logs->add_flag("-f,--follow", options_.follow, "go on printing");
+    Duration(logs, "--since", options_.since, "only lines younger than this, such as 5m");
+    CLI::App* cancel = Command("cancel", "End a job; safe to repeat.", "troupe cancel addition-1f3c --grace 30s");
+    Connect(cancel);
+    Job(cancel);
+    Duration(cancel, "--grace", options_.grace, "how long its processes may take to stop");
+    cancel->add_flag("--no-wait", options_.no_wait, "return at once");
+  }
+
+  void AddModels() {
+    CLI::App* generate = Command("generate", "Try a model.", "troupe generate model.gguf \"What is 2 + 2?\"");
+    generate->add_option("MODEL", options_.target, "a GGUF file or a Hugging Face folder")->required();
+    generate->add_option("PROMPT", options_.prompt, "the prompt")->required();
+    generate->allow_extras();
+    generate->add_option("options", options_.rest, "--raw, --max-tokens N, --temperature T, --seed N");
+    generate->prefix_command();
+    CLI::App* exported = Command("export", "Write a checkpoint as a Hugging Face folder that others load.",
+                                 "troupe export runs/addition/1/checkpoints/step_40 --to model --dtype bfloat16");
+    exported->add_option("CHECKPOINT", options_.target, "a checkpoint's folder")->required();
+    exported->add_option("--to", options_.export_to, "the folder to write")->required();
+    exported->add_option("--dtype", options_.dtype, "float32, bfloat16 or float16")
+        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  }
+
+  Options& options_;
+  CLI::App app_;
+};
+
+// "troupe jbos" names the nearest command.
+std::string NearestCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const std::string& name : names) {
+    if (name == argv[1]) return "";
+  }
+  std::string nearest = NearestOf(argv[1], names);
+  return "troupe: no command '" + std::string(argv[1]) + "'" +
+         (nearest.empty() ? "; see troupe --help" : ": did you mean '" + nearest + "'?");
+}
+
+}  // namespace
+
+bool ParseOptions(int argc, char** argv, Options& options, int& exit_code) {
+  Grammar grammar(options);
+  CLI::App& app = grammar.app();
+  if (std::string nearest = NearestCommand(app, argc, argv); !nearest.empty()) {
+    std::cerr << nearest << "\n";
+    exit_code = kWrongUse;
+    return false;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    exit_code = app.exit(error, std::cout, std::cerr) == 0 ? kDone : kWrongUse;
+    return false;
+  }
+  for (CLI::App* command : app.get_subcommands()) {
+    if (command->get_name() == "generate") options.rest = command->remaining();
+  }
+  return true;
+}
+
+}  // namespace troupe::cli

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// troupe generate, export: done by the worker binary, which has LibTorch.
+#include "tools/cli/worker_program.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "runtime/env/file.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/head_client.h"
+
+namespace troupe::cli {
+namespace {
+
+// Becomes the worker binary.
+int Become(std::vector<std::string> arguments) {
+  absl::StatusOr<std::string> program = SiblingProgram("troupe_worker");
+  if (!program.ok()) return Report(program.status());
+  arguments.insert(arguments.begin(), *program);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv(program->c_str(), argv.data());
+  std::cerr << "troupe: cannot start " << *program << ": " << strerror(errno) << "\n";
+  return kJobFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string program = (self.parent_path() / name).string();
+  if (error || !FileExists(program)) {
+    return absl::NotFoundError("the program " + name + " is not beside troupe (" + program +
+                               "); build it with tools/build");
+  }
+  return program;
+}
+
+int GenerateCommand(const Options& options) {
+  std::vector<std::string> arguments = {"generate", options.target, options.prompt};
+  arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
+  return Become(std::move(arguments));
+}
+
+int ExportCommand(const Options& options) {
+  std::vector<std::string> arguments = {"export", options.target, "--to", options.export_to};
+  if (!options.dtype.empty()) arguments.insert(arguments.end(), {"--dtype", options.dtype});
+  return Become(std::move(arguments));
+}
+
+}  // namespace troupe::cli
