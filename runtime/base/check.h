@@ -13,9 +13,9 @@ namespace troupe::internal {
 }  // namespace troupe::internal
 
 // `id_or_message` names the invariant ("DEV-1: a device has at most one live owner").
-#define TROUPE_CHECK(condition, id_or_message)                                                     \
-  do {                                                                                             \
-    if (!(condition)) [[unlikely]] {                                                               \
-      ::troupe::internal::CheckFailed(__FILE__, __LINE__, #condition, id_or_message);              \
-    }                                                                                              \
+#define TROUPE_CHECK(condition, id_or_message)                                        \
+  do {                                                                                \
+    if (!(condition)) [[unlikely]] {                                                  \
+      ::troupe::internal::CheckFailed(__FILE__, __LINE__, #condition, id_or_message); \
+    }                                                                                 \
   } while (false)

@@ -28,11 +28,11 @@ inline std::string MessageOf(const absl::Status& status) {
 #define TROUPE_CONCAT_(a, b) TROUPE_CONCAT_INNER_(a, b)
 
 // Returns from the function when `expression` is not OK.
-#define TROUPE_RETURN_IF_ERROR(expression)                                    \
-  do {                                                                        \
-    if (absl::Status troupe_status_ = (expression); !troupe_status_.ok()) {   \
-      return troupe_status_;                                                  \
-    }                                                                         \
+#define TROUPE_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                      \
+    if (absl::Status troupe_status_ = (expression); !troupe_status_.ok()) { \
+      return troupe_status_;                                                \
+    }                                                                       \
   } while (false)
 
 // TROUPE_ASSIGN_OR_RETURN(Type name, ExpressionOfStatusOr());

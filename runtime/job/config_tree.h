@@ -17,11 +17,11 @@ struct ConfigNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  std::string scalar;                                       // kScalar; for a tree under a JSON value, its text
-  bool quoted = false;                                      // kScalar: written in quotes, so it is a string
-  std::vector<ConfigNode> list;                             // kList
-  std::vector<std::pair<std::string, ConfigNode>> map;      // kMap, in the order written
-  std::string source;                                       // "job.yaml:12" or "command line"
+  std::string scalar;                                   // kScalar; for a tree under a JSON value, its text
+  bool quoted = false;                                  // kScalar: written in quotes, so it is a string
+  std::vector<ConfigNode> list;                         // kList
+  std::vector<std::pair<std::string, ConfigNode>> map;  // kMap, in the order written
+  std::string source;                                   // "job.yaml:12" or "command line"
 
   // The value under `key` of a map, or nullptr.
   const ConfigNode* Find(std::string_view key) const;

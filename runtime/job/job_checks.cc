@@ -44,7 +44,8 @@ absl::Status CheckReward(const JobConfig& config, const ConfigNode& root) {
   for (const RewardFunction& f : config.reward.functions) {
     int given = !f.function.empty() + !f.python.empty() + !f.command.empty();
     if (given != 1) return Wrong(root, "roles.reward", "give exactly one of function, python and command");
-    if (f.function == "regex" && f.pattern.empty()) return Wrong(root, "roles.reward", "function regex needs a pattern");
+    if (f.function == "regex" && f.pattern.empty())
+      return Wrong(root, "roles.reward", "function regex needs a pattern");
     if (!f.python.empty() && f.python.rfind(':') == std::string::npos) {
       return Wrong(root, "roles.reward.python", "expected FILE.py:FUNCTION, got '" + f.python + "'");
     }
@@ -70,7 +71,8 @@ absl::Status CheckTraining(const JobConfig& c, const ConfigNode& root) {
   }
   if (c.rollout.top_p <= 0) return Wrong(root, "rollout.top_p", "expected a value above 0; 1 turns it off");
   if ((c.trainer.val_before_train || c.trainer.test_freq > 0) && c.data.val.empty()) {
-    return Wrong(root, "data.val", "validation is asked for (trainer.test_freq, val_before_train) but no file is given");
+    return Wrong(root, "data.val",
+                 "validation is asked for (trainer.test_freq, val_before_train) but no file is given");
   }
   for (const std::string& logger : c.trainer.logger) {
     if (logger != "console" && logger != "jsonl" && logger != "tensorboard") {

@@ -227,7 +227,8 @@ v1::JobSpec MakeJobSpec(const JobConfig& config, const std::string& output_dir) 
     *spec.add_roles() = MakeRole(name, role, known == kClasses.end() ? "" : known->second);
   }
   if (config.trains()) *spec.add_roles() = MakeRole("reward", config.reward.role, "Reward");
-  for (v1::RoleSpec& role : *spec.mutable_roles()) role.set_colocation_group(job_internal::ColocationGroup(config, role.role()));
+  for (v1::RoleSpec& role : *spec.mutable_roles())
+    role.set_colocation_group(job_internal::ColocationGroup(config, role.role()));
   return spec;
 }
 

@@ -25,21 +25,21 @@ struct ModelSection {
 
 struct DataSection {
   std::string train;
-  std::string val;                  // "": no validation.
+  std::string val;  // "": no validation.
   std::string prompt_key = "prompt";
   std::string answer_key = "answer";
   bool shuffle = true;
   int64_t seed = 1;
-  std::string chat_template;        // "": the model's own. Only for prompts that are lists of messages.
+  std::string chat_template;  // "": the model's own. Only for prompts that are lists of messages.
   std::string system_prompt;
-  int64_t max_prompt_length = 0;    // Tokens; 0: the context less response_length.
+  int64_t max_prompt_length = 0;  // Tokens; 0: the context less response_length.
   bool filter_overlong_prompts = true;
-  std::string truncation = "error"; // error | left | right: when not filtered
+  std::string truncation = "error";  // error | left | right: when not filtered
 };
 
 struct ResourcesSection {
   double cpu = 1;
-  int64_t memory = 0;               // Bytes; 0: not counted.
+  int64_t memory = 0;  // Bytes; 0: not counted.
   int64_t devices = 0;
   std::string device_kind;
 };
@@ -56,8 +56,8 @@ struct RoleSection {
   int64_t replicas = 1;
   ResourcesSection resources;
   RestartSection restart;
-  std::string class_name;           // Key `class`; built-in roles have their own.
-  std::string args_json = "[]";     // Key `args`.
+  std::string class_name;        // Key `class`; built-in roles have their own.
+  std::string args_json = "[]";  // Key `args`.
   std::string worker_binary;
 };
 
@@ -65,13 +65,13 @@ struct RoleSection {
 struct RewardFunction {
   std::string name = "score";
   double weight = 1;
-  std::string function;             // exact_match | regex | numeric
-  std::string pattern;              // regex
-  std::string match = "first";      // first | last: which match or number is compared with the answer
-  std::string python;               // FILE:FUNCTION
-  std::string command;              // A program; one JSON object per line in and out.
+  std::string function;                        // exact_match | regex | numeric
+  std::string pattern;                         // regex
+  std::string match = "first";                 // first | last: which match or number is compared with the answer
+  std::string python;                          // FILE:FUNCTION
+  std::string command;                         // A program; one JSON object per line in and out.
   absl::Duration timeout = absl::Seconds(10);  // Of one answer.
-  int64_t workers = 1;              // Processes of a python or command function.
+  int64_t workers = 1;                         // Processes of a python or command function.
 };
 
 struct RewardSection {
@@ -84,10 +84,10 @@ struct AlgorithmSection {
   std::string adv_estimator = "grpo";
   double adv_epsilon = 1e-6;
   bool norm_adv_by_std_in_grpo = true;
-  std::string scale_rewards = "group";     // group | batch | none
+  std::string scale_rewards = "group";  // group | batch | none
   int64_t max_staleness = 0;
-  std::string stale = "drop";              // drop | train
-  std::string rollout_is = "auto";         // auto (token when max_staleness >= 1) | none | token | sequence
+  std::string stale = "drop";       // drop | train
+  std::string rollout_is = "auto";  // auto (token when max_staleness >= 1) | none | token | sequence
   double rollout_is_threshold = 2;
 };
 
@@ -98,10 +98,10 @@ struct RolloutSection {
   double top_p = 1.0;
   int64_t response_length = 256;
   int64_t seed = 1;
-  std::string on_update = "recompute";     // recompute | keep_kv | finish
-  int64_t max_num_seqs = 256;              // Sequences decoded together.
-  int64_t max_num_batched_tokens = 2048;   // Tokens of one engine step.
-  int64_t kv_cache_memory = 512LL << 20;   // Bytes.
+  std::string on_update = "recompute";    // recompute | keep_kv | finish
+  int64_t max_num_seqs = 256;             // Sequences decoded together.
+  int64_t max_num_batched_tokens = 2048;  // Tokens of one engine step.
+  int64_t kv_cache_memory = 512LL << 20;  // Bytes.
   bool ignore_eos = false;
 };
 
@@ -127,10 +127,10 @@ struct ActorSection {
   double entropy_coeff = 0;
   OptimSection optim;
   int64_t ppo_epochs = 1;
-  int64_t ppo_mini_batch_size = 0;         // Prompts; 0: train_batch_size.
-  int64_t ppo_max_token_len = 4096;        // Tokens of a micro-batch.
+  int64_t ppo_mini_batch_size = 0;   // Prompts; 0: train_batch_size.
+  int64_t ppo_max_token_len = 4096;  // Tokens of a micro-batch.
   std::string loss_agg_mode = "token-mean";
-  double loss_scale_factor = 0;            // 0: the padded width, for seq-mean-token-sum-norm.
+  double loss_scale_factor = 0;  // 0: the padded width, for seq-mean-token-sum-norm.
   double clip_ratio_low = 0.2;
   double clip_ratio_high = 0.2;
   double clip_ratio_c = 3.0;
@@ -138,16 +138,16 @@ struct ActorSection {
 };
 
 struct TrainerSection {
-  int64_t total_steps = 0;                 // Required for a training job.
+  int64_t total_steps = 0;  // Required for a training job.
   int64_t train_batch_size = 8;
-  int64_t save_freq = 0;                   // Steps; 0: only at the end.
+  int64_t save_freq = 0;  // Steps; 0: only at the end.
   int64_t max_checkpoints = 3;
-  int64_t test_freq = 0;                   // Steps; 0: never.
+  int64_t test_freq = 0;  // Steps; 0: never.
   bool val_before_train = false;
-  int64_t val_n = 1;                       // Sampled answers per validation prompt.
-  std::string resume = "auto";             // auto | never | DIR
+  int64_t val_n = 1;            // Sampled answers per validation prompt.
+  std::string resume = "auto";  // auto | never | DIR
   std::vector<std::string> logger = {"console", "jsonl"};
-  std::string output_dir;                  // "": runs/{name}/{time}
+  std::string output_dir;  // "": runs/{name}/{time}
 };
 
 struct JobConfig {
@@ -157,7 +157,7 @@ struct JobConfig {
   // Keys rollout, reference, actor and controller, and any role of the user's own (which names a class).
   std::map<std::string, RoleSection> roles;
   RewardSection reward;
-  std::string placement = "colocated";     // colocated | disaggregated | hybrid
+  std::string placement = "colocated";             // colocated | disaggregated | hybrid
   std::vector<std::vector<std::string>> colocate;  // hybrid: lists of roles that take turns
   AlgorithmSection algorithm;
   RolloutSection rollout;
@@ -175,9 +175,9 @@ struct JobConfig {
 
 // A value of a loaded job and where it came from, for `troupe explain`.
 struct ExplainedValue {
-  std::string path;     // "actor.optim.lr"
-  std::string value;    // As YAML.
-  std::string source;   // "default", "job.yaml:12", "command line"
+  std::string path;    // "actor.optim.lr"
+  std::string value;   // As YAML.
+  std::string source;  // "default", "job.yaml:12", "command line"
   std::string doc;
 };
 
@@ -187,7 +187,8 @@ struct LoadedJob {
 };
 
 // Reads a job file, applies overrides ("trainer.total_steps=3"), fills in defaults, resolves paths relative to the
-// file, and checks. INVALID_ARGUMENT: "job.yaml:7: unknown key 'actor.optm': did you mean 'optim'?"; NOT_FOUND: no file.
+// file, and checks. INVALID_ARGUMENT: "job.yaml:7: unknown key 'actor.optm': did you mean 'optim'?"; NOT_FOUND: no
+// file.
 absl::StatusOr<LoadedJob> LoadJobFile(const std::string& path, const std::vector<std::string>& overrides);
 
 // The same from text. `base_dir` is where relative paths start.

@@ -78,16 +78,18 @@ TEST_CASE("JobConfig: a mistyped key is answered with line and the nearest right
         "job.yaml:9: unknown key 'rollout.response_lenght': did you mean 'response_length'?");
   CHECK(ErrorOf(Replace(kJob, "optim:", "optm:")) == "job.yaml:10: unknown key 'actor.optm': did you mean 'optim'?");
   CHECK(ErrorOf(Replace(kJob, "trainer:", "trainr:")) == "job.yaml:11: unknown key 'trainr': did you mean 'trainer'?");
-  CHECK(ErrorOf(kJob, {"actor.lr=3"}) == "command line: unknown key 'actor.lr'; known here: use_kl_loss kl_loss_coef "
-                                         "kl_loss_type entropy_coeff optim ppo_epochs ppo_mini_batch_size "
-                                         "ppo_max_token_len loss_agg_mode loss_scale_factor clip_ratio_low "
-                                         "clip_ratio_high clip_ratio_c policy_loss");
+  CHECK(ErrorOf(kJob, {"actor.lr=3"}) ==
+        "command line: unknown key 'actor.lr'; known here: use_kl_loss kl_loss_coef "
+        "kl_loss_type entropy_coeff optim ppo_epochs ppo_mini_batch_size "
+        "ppo_max_token_len loss_agg_mode loss_scale_factor clip_ratio_low "
+        "clip_ratio_high clip_ratio_c policy_loss");
 }
 
 TEST_CASE("JobConfig: a wrong value is answered with line, key and what was expected", "[job]") {
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: many,")) == "job.yaml:9: rollout.n: expected a whole number, got 'many'");
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: 0,")) == "job.yaml:9: rollout.n: expected a value of at least 1, got 0");
-  CHECK(ErrorOf(Replace(kJob, "window: 1m", "window: 60")).find("expected a duration such as 30s") != std::string::npos);
+  CHECK(ErrorOf(Replace(kJob, "window: 1m", "window: 60")).find("expected a duration such as 30s") !=
+        std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "function: regex", "function: regexp")).find("did you mean 'regex'?") !=
         std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "lr: 1e-5", "lr: nan")).find("expected a number, got 'nan'") != std::string::npos);
@@ -101,8 +103,9 @@ TEST_CASE("JobConfig: what no single key can tell is checked", "[job]") {
   CHECK(ErrorOf(Replace(kJob, ", val: /data/val.jsonl", "")).find("validation is asked for") != std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "function: regex", "command: x, function: regex")).find("exactly one") !=
         std::string::npos);
-  CHECK(ErrorOf(Replace(kJob, "placement: colocated", "placement: [[rolout, actor]]")).find("did you mean 'rollout'?") !=
-        std::string::npos);
+  CHECK(
+      ErrorOf(Replace(kJob, "placement: colocated", "placement: [[rolout, actor]]")).find("did you mean 'rollout'?") !=
+      std::string::npos);
 }
 
 TEST_CASE("JobConfig: broken YAML names file and line and never throws", "[job]") {

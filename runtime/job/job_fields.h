@@ -15,7 +15,7 @@ namespace troupe::job_internal {
 struct Rule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above_min = false;             // min itself is not allowed
+  bool above_min = false;  // min itself is not allowed
   std::vector<std::string> words;
 };
 inline Rule Bounds(double min, double max, bool above_min) {
@@ -35,9 +35,15 @@ inline Rule OneOf(std::vector<std::string> words) {
 }
 
 // Marks text that is a path, resolved relative to the job file; bytes such as "4GiB"; free JSON.
-struct PathText { std::string& value; };
-struct Bytes { int64_t& value; };
-struct JsonText { std::string& value; };
+struct PathText {
+  std::string& value;
+};
+struct Bytes {
+  int64_t& value;
+};
+struct JsonText {
+  std::string& value;
+};
 
 template <typename V>
 void VisitFields(V& v, ModelSection& c) {

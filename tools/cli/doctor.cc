@@ -130,8 +130,11 @@ int DoctorCommand(const Options&) {
                         CheckModel()};
   bool bad = false;
   for (const Finding& finding : findings) {
-    const char* mark = finding.grade == Grade::kGood ? "ok     " : finding.grade == Grade::kWarning ? "warning" : "BAD    ";
-    std::cout << mark << "  " << finding.what << (finding.advice.empty() ? "" : "\n         -> " + finding.advice) << "\n";
+    const char* mark = finding.grade == Grade::kGood      ? "ok     "
+                       : finding.grade == Grade::kWarning ? "warning"
+                                                          : "BAD    ";
+    std::cout << mark << "  " << finding.what << (finding.advice.empty() ? "" : "\n         -> " + finding.advice)
+              << "\n";
     bad = bad || finding.grade == Grade::kBad;
   }
   return bad ? kJobFailed : kDone;

@@ -178,9 +178,12 @@ void OnSignal(const HeadClient& head, const std::string& job_id, int count, Scre
 }
 
 void PrintSummary(const v1::Job& job, const ProgressView& view, double elapsed, const FollowOptions& options) {
-  nlohmann::ordered_json summary = {{"job", job.job_id()},         {"name", job.spec().name()},
-                                    {"state", JobStateName(job.state())}, {"reason", job.reason()},
-                                    {"step", view.step()},         {"seconds", elapsed},
+  nlohmann::ordered_json summary = {{"job", job.job_id()},
+                                    {"name", job.spec().name()},
+                                    {"state", JobStateName(job.state())},
+                                    {"reason", job.reason()},
+                                    {"step", view.step()},
+                                    {"seconds", elapsed},
                                     {"output_dir", job.spec().output_dir()}};
   if (view.step() > 0) {
     summary["first_reward"] = view.first_reward();

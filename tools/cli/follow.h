@@ -10,10 +10,10 @@
 namespace troupe::cli {
 
 struct FollowOptions {
-  std::string output_dir;       // Its metrics.jsonl is read when it is on this machine; "" or remote: head's news only.
+  std::string output_dir;  // Its metrics.jsonl is read when it is on this machine; "" or remote: head's news only.
   bool quiet = false;
   bool json_summary = false;
-  bool owns_job = true;         // Ctrl-C stops the job (run); otherwise it only stops following (submit --follow).
+  bool owns_job = true;  // Ctrl-C stops the job (run); otherwise it only stops following (submit --follow).
 };
 
 // Returns the exit status. SIGINT once: stop at a safe point and checkpoint; twice: now.

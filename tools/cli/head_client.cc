@@ -41,9 +41,9 @@ absl::StatusOr<HeadClient> HeadClient::Make(const Connection& connection) {
 
 absl::Status HeadClient::Explain(const absl::Status& status) const {
   if (status.code() == absl::StatusCode::kUnavailable) {
-    return absl::UnavailableError("cannot reach the head at " + target_ +
-                                  "; is it running? ('troupe head' starts one, --head names another): " +
-                                  MessageOf(status));
+    return absl::UnavailableError(
+        "cannot reach the head at " + target_ +
+        "; is it running? ('troupe head' starts one, --head names another): " + MessageOf(status));
   }
   if (status.code() == absl::StatusCode::kUnauthenticated) {
     return absl::UnauthenticatedError("the head at " + target_ +

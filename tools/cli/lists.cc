@@ -47,11 +47,11 @@ int Show(const Options& options, SignalWaiter& signals, const std::function<absl
 std::string JobsTable(const v1::ListJobsResponse& response) {
   TextTable table({"JOB", "NAME", "STATE", "STEP", "AGE", "WHY"});
   for (const v1::Job& job : response.jobs()) {
-    std::string step = job.progress().total_steps() == 0 ? "-"
-                                                         : std::to_string(job.progress().step()) + "/" +
-                                                               std::to_string(job.progress().total_steps());
-    table.Add({job.job_id(), job.spec().name(), JobStateName(job.state()), step, Age(job.submitted_unix_ms()),
-               job.reason()});
+    std::string step = job.progress().total_steps() == 0
+                           ? "-"
+                           : std::to_string(job.progress().step()) + "/" + std::to_string(job.progress().total_steps());
+    table.Add(
+        {job.job_id(), job.spec().name(), JobStateName(job.state()), step, Age(job.submitted_unix_ms()), job.reason()});
   }
   return table.ToText();
 }
@@ -79,15 +79,14 @@ std::string ActorsTable(const v1::ListActorsResponse& response, bool wide) {
   TextTable table(columns);
   for (const v1::Actor& actor : response.actors()) {
     const v1::ActorIncarnation& life = actor.address().actor();
-    std::vector<std::string> row = {
-        life.id().job_id() + "/" + life.id().role() + "/" + std::to_string(life.id().replica()) + "#" +
-            std::to_string(life.incarnation()),
-        ActorStateName(actor.state()),
-        actor.address().node_id(),
-        actor.address().pid() == 0 ? "-" : std::to_string(actor.address().pid()),
-        std::to_string(actor.restarts()),
-        Age(actor.since_unix_ms()),
-        actor.reason()};
+    std::vector<std::string> row = {life.id().job_id() + "/" + life.id().role() + "/" +
+                                        std::to_string(life.id().replica()) + "#" + std::to_string(life.incarnation()),
+                                    ActorStateName(actor.state()),
+                                    actor.address().node_id(),
+                                    actor.address().pid() == 0 ? "-" : std::to_string(actor.address().pid()),
+                                    std::to_string(actor.restarts()),
+                                    Age(actor.since_unix_ms()),
+                                    actor.reason()};
     if (wide) row.insert(row.end(), {actor.address().endpoint(), actor.last_exit().text()});
     table.Add(row);
   }

@@ -12,9 +12,9 @@ int main(int argc, char** argv) {
   if (!ParseOptions(argc, argv, options, exit_code)) return exit_code;
   using WithSignals = int (*)(const Options&, SignalWaiter&);
   static const std::map<std::string, WithSignals> kLong = {
-      {"run", RunCommand},   {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
-      {"jobs", JobsCommand}, {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"logs", LogsCommand},
-      {"submit", SubmitCommand}};
+      {"run", RunCommand},       {"resume", ResumeCommand}, {"head", HeadCommand},
+      {"node", NodeCommand},     {"jobs", JobsCommand},     {"nodes", NodesCommand},
+      {"actors", ActorsCommand}, {"logs", LogsCommand},     {"submit", SubmitCommand}};
   using Plain = int (*)(const Options&);
   static const std::map<std::string, Plain> kShort = {{"explain", ExplainCommand},
                                                       {"cancel", CancelCommand},

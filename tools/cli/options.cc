@@ -45,7 +45,8 @@ class Grammar {
   }
 
   void Connect(CLI::App* command) {
-    command->add_option("--head", options_.connection.head, "HOST:PORT of the head ($TROUPE_HEAD, else 127.0.0.1:7400)");
+    command->add_option("--head", options_.connection.head,
+                        "HOST:PORT of the head ($TROUPE_HEAD, else 127.0.0.1:7400)");
     Secure(command);
   }
 
@@ -94,7 +95,8 @@ class Grammar {
     explain->add_option("overrides", options_.overrides, "path.to.field=value");
     explain->add_option("-o,--output", options_.output, "table, json or yaml")
         ->check(CLI::IsMember({"table", "wide", "json", "yaml"}));
-    CLI::App* resume = Command("resume", "Go on with a run from its newest checkpoint.", "troupe resume runs/addition/1");
+    CLI::App* resume =
+        Command("resume", "Go on with a run from its newest checkpoint.", "troupe resume runs/addition/1");
     resume->add_option("DIR", options_.target, "a run's folder, or one of its checkpoints")->required();
     resume->add_option("overrides", options_.overrides, "path.to.field=value");
     resume->add_flag("-q,--quiet", options_.quiet, "print only errors and the summary");
@@ -106,7 +108,8 @@ class Grammar {
     head->add_option("--listen", options_.listen, "address (default 127.0.0.1:7400; port 0 picks one)");
     head->add_option("--data-dir", options_.data_dir, "its records (default ~/.local/share/troupe/head)");
     Secure(head);
-    CLI::App* node = Command("node", "Join this machine to a head.", "troupe node --head 10.0.0.1:7400 --devices sim:8");
+    CLI::App* node =
+        Command("node", "Join this machine to a head.", "troupe node --head 10.0.0.1:7400 --devices sim:8");
     Connect(node);
     node->add_option("--devices", options_.devices, "auto, none, or sim:N for trials");
     node->add_option("--label", options_.labels, "key=value");

@@ -38,8 +38,8 @@ struct Options {
   bool dry_run = false;
   bool no_wait = false;
   bool watch = false;
-  std::string job_filter;              // Lists: only this job.
-  std::string role;                    // logs: ROLE or ROLE/N
+  std::string job_filter;  // Lists: only this job.
+  std::string role;        // logs: ROLE or ROLE/N
   absl::Duration since = absl::InfiniteDuration();
   absl::Duration grace = absl::ZeroDuration();  // 0: the job's own
   // head, node
@@ -48,12 +48,12 @@ struct Options {
   std::string node_id;
   std::string devices = "auto";
   std::vector<std::string> labels;
-  double cpus = 0;                     // 0: those of the machine
+  double cpus = 0;  // 0: those of the machine
   // generate, export
   std::string prompt;
   std::string export_to;
   std::string dtype;
-  std::vector<std::string> rest;       // Passed on to the worker binary.
+  std::vector<std::string> rest;  // Passed on to the worker binary.
 };
 
 // Parses. On --help, --version or an error prints it and sets `exit_code` (0 or 2) and returns false.

@@ -93,9 +93,11 @@ std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, 
     double mean = 0;
     size_t recent = std::min<size_t>(step_seconds_.size(), 10);
     for (size_t i = step_seconds_.size() - recent; i < step_seconds_.size(); ++i) mean += step_seconds_[i];
-    std::string left = recent == 0 ? "" : "  " + ShortDuration((total - done) * mean / static_cast<double>(recent)) + " left";
-    lines.push_back("step " + Fixed(done, 0) + "/" + Fixed(total, 0) + " " + Bar(done / total, std::clamp(width - 40, 10, 40)) +
-                    left + (progress.phase().empty() ? "" : "  " + progress.phase()));
+    std::string left =
+        recent == 0 ? "" : "  " + ShortDuration((total - done) * mean / static_cast<double>(recent)) + " left";
+    lines.push_back("step " + Fixed(done, 0) + "/" + Fixed(total, 0) + " " +
+                    Bar(done / total, std::clamp(width - 40, 10, 40)) + left +
+                    (progress.phase().empty() ? "" : "  " + progress.phase()));
   }
   size_t curve = static_cast<size_t>(std::clamp(width - 24, 10, 60));
   if (!rewards_.empty()) {
@@ -123,25 +125,39 @@ std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, 
 
 std::string JobStateName(v1::JobState state) {
   switch (state) {
-    case v1::JOB_PENDING: return "pending";
-    case v1::JOB_STARTING: return "starting";
-    case v1::JOB_RUNNING: return "running";
-    case v1::JOB_STOPPING: return "stopping";
-    case v1::JOB_SUCCEEDED: return "succeeded";
-    case v1::JOB_FAILED: return "failed";
-    case v1::JOB_CANCELLED: return "cancelled";
-    default: return "unknown";
+    case v1::JOB_PENDING:
+      return "pending";
+    case v1::JOB_STARTING:
+      return "starting";
+    case v1::JOB_RUNNING:
+      return "running";
+    case v1::JOB_STOPPING:
+      return "stopping";
+    case v1::JOB_SUCCEEDED:
+      return "succeeded";
+    case v1::JOB_FAILED:
+      return "failed";
+    case v1::JOB_CANCELLED:
+      return "cancelled";
+    default:
+      return "unknown";
   }
 }
 
 std::string ActorStateName(v1::ActorState state) {
   switch (state) {
-    case v1::ACTOR_PENDING: return "pending";
-    case v1::ACTOR_STARTING: return "starting";
-    case v1::ACTOR_READY: return "ready";
-    case v1::ACTOR_STOPPING: return "stopping";
-    case v1::ACTOR_DEAD: return "dead";
-    default: return "unknown";
+    case v1::ACTOR_PENDING:
+      return "pending";
+    case v1::ACTOR_STARTING:
+      return "starting";
+    case v1::ACTOR_READY:
+      return "ready";
+    case v1::ACTOR_STOPPING:
+      return "stopping";
+    case v1::ACTOR_DEAD:
+      return "dead";
+    default:
+      return "unknown";
   }
 }
 

@@ -18,16 +18,14 @@ TEST_CASE("ProgressView: a step is one line on a pipe", "[cli]") {
   v1::Job job;
   job.mutable_progress()->set_total_steps(40);
   view.SetJob(job);
-  CHECK(view.AddMetrics(kStep) ==
-        "step 3/40  reward 0.500  length 4.2  kl 0.0100  stale 0.0   2.50 s   310 tokens/s");
+  CHECK(view.AddMetrics(kStep) == "step 3/40  reward 0.500  length 4.2  kl 0.0100  stale 0.0   2.50 s   310 tokens/s");
   CHECK(view.AddMetrics("not json") == "");
   CHECK(view.AddMetrics("[1]") == "");
 }
 
 TEST_CASE("ProgressView: a validation is shown beside its step", "[cli]") {
   ProgressView view;
-  std::string line =
-      view.AddMetrics(R"({"training/global_step": 10, "val-core/addition/reward/mean@16": 0.75})");
+  std::string line = view.AddMetrics(R"({"training/global_step": 10, "val-core/addition/reward/mean@16": 0.75})");
   CHECK(line == "step 10  validation: reward/mean@16 0.750");
   CHECK(view.validations() == std::vector<std::string>{"step 10: reward/mean@16 0.750"});
 }

@@ -56,8 +56,9 @@ absl::StatusOr<RunFolder> Take(const std::string& folder, JobConfig& config) {
     TROUPE_ASSIGN_OR_RETURN(JobConfig before, StoredJob(folder));
     std::vector<std::string> differences = Differences(before, config);
     if (config.trainer.resume == "never") {
-      return absl::FailedPreconditionError(folder + " holds a run already and trainer.resume is never; choose another "
-                                                    "trainer.output_dir");
+      return absl::FailedPreconditionError(folder +
+                                           " holds a run already and trainer.resume is never; choose another "
+                                           "trainer.output_dir");
     }
     if (!differences.empty()) {
       std::string message = folder + " holds a run of another job; choose another trainer.output_dir. It differs in:";
@@ -88,10 +89,10 @@ std::string UnfinishedRun(const std::string& base, const JobConfig& config) {
 }  // namespace
 
 bool IsHarmlessKey(const std::string& path) {
-  static const char* kHarmless[] = {"trainer.total_steps", "trainer.logger",  "trainer.max_checkpoints",
-                                    "trainer.save_freq",   "trainer.resume",  "trainer.output_dir",
-                                    "trainer.test_freq",   "trainer.val_n",   "trainer.val_before_train",
-                                    "hang_timeout",        "stop_grace",      "placement"};
+  static const char* kHarmless[] = {"trainer.total_steps", "trainer.logger", "trainer.max_checkpoints",
+                                    "trainer.save_freq",   "trainer.resume", "trainer.output_dir",
+                                    "trainer.test_freq",   "trainer.val_n",  "trainer.val_before_train",
+                                    "hang_timeout",        "stop_grace",     "placement"};
   for (const char* key : kHarmless) {
     if (path == key) return true;
   }

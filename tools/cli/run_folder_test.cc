@@ -14,9 +14,10 @@ struct Fixture {
   ~Fixture() { RemoveTree(dir).IgnoreError(); }
 
   JobConfig Config(const std::vector<std::string>& overrides = {}) {
-    return LoadJobText("name: a\nmodel: {path: m}\ndata: {train: t}\nroles: {reward: {function: numeric}}\n"
-                       "trainer: {total_steps: 4}\n",
-                       "job.yaml", dir, overrides)
+    return LoadJobText(
+               "name: a\nmodel: {path: m}\ndata: {train: t}\nroles: {reward: {function: numeric}}\n"
+               "trainer: {total_steps: 4}\n",
+               "job.yaml", dir, overrides)
         .value()
         .config;
   }
@@ -24,9 +25,9 @@ struct Fixture {
     return PrepareRunFolder(config, dir, now);
   }
   void Finish(const std::string& folder, int step) {
-    REQUIRE(WriteFileAtomic(folder + "/summary.json",
-                            "{\"state\": \"succeeded\", \"step\": " + std::to_string(step) + "}")
-                .ok());
+    REQUIRE(
+        WriteFileAtomic(folder + "/summary.json", "{\"state\": \"succeeded\", \"step\": " + std::to_string(step) + "}")
+            .ok());
   }
 };
 
