@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// TROUPE_ACTOR and its parts: they give a class its name in the registry and its methods their names on the wire.
+//
+//   TROUPE_ACTOR(Class, TROUPE_METHODS(A, B), TROUPE_INIT(int64_t, std::string));
+//     after the class, in its namespace. TROUPE_INIT lists the constructor's arguments. In a program of one file this
+//     is all. Where a class is split into a header and a source file:
+//   TROUPE_ACTOR_INTERFACE(Class, TROUPE_METHODS(A, B));   in the header: what callers need
+//   TROUPE_ACTOR_REGISTER(Class, TROUPE_INIT(...));        in the source file: what makes it spawnable. Its library
+//   needs
+//                                                          alwayslink = True, or the linker drops it.
+//
+// Up to 64 methods. Overloaded methods cannot be listed. Class names are unique in a program.
+#pragma once
+
+#include "runtime/actor/actor_class.h"
+
+#define TROUPE_ACTOR(Class, Methods, ...) \
+  TROUPE_ACTOR_INTERFACE(Class, Methods); \
+  TROUPE_ACTOR_REGISTER(Class, __VA_ARGS__)
+
+#define TROUPE_ACTOR_INTERFACE(Class, ...)                                     \
+  [[maybe_unused]] inline constexpr auto TroupeDescribeActor(const Class*) {   \
+    using TroupeSelf = Class;                                                  \
+    return ::troupe::internal::DescribeActor<TroupeSelf>(#Class, __VA_ARGS__); \
+  }                                                                            \
+  static_assert(true, "a semicolon follows")
+
+#define TROUPE_ACTOR_REGISTER(Class, ...)                                                 \
+  [[maybe_unused]] inline const bool kTroupeRegistered##Class =                           \
+      ::troupe::internal::RegisterActor<Class>(static_cast<const __VA_ARGS__*>(nullptr)); \
+  static_assert(true, "a semicolon follows")
+
+#define TROUPE_METHODS(...) ::std::tuple(TROUPE_FOR_EACH_(TROUPE_METHOD_, __VA_ARGS__))
+#define TROUPE_INIT(...) ::troupe::internal::InitTypes<__VA_ARGS__>
+
+#define TROUPE_METHOD_(Name) \
+  ::troupe::internal::Method<&TroupeSelf::Name> { #Name }
+
+// A list with commas: one rescan handles four levels of recursion more than 64 elements need.
+#define TROUPE_PARENS_ ()
+#define TROUPE_EXPAND_(...) TROUPE_EXPAND3_(TROUPE_EXPAND3_(TROUPE_EXPAND3_(TROUPE_EXPAND3_(__VA_ARGS__))))
+#define TROUPE_EXPAND3_(...) TROUPE_EXPAND2_(TROUPE_EXPAND2_(TROUPE_EXPAND2_(TROUPE_EXPAND2_(__VA_ARGS__))))
+#define TROUPE_EXPAND2_(...) TROUPE_EXPAND1_(TROUPE_EXPAND1_(TROUPE_EXPAND1_(TROUPE_EXPAND1_(__VA_ARGS__))))
+#define TROUPE_EXPAND1_(...) __VA_ARGS__
+#define TROUPE_FOR_EACH_(Macro, ...) __VA_OPT__(TROUPE_EXPAND_(TROUPE_FOR_EACH_STEP_(Macro, __VA_ARGS__)))
+#define TROUPE_FOR_EACH_STEP_(Macro, First, ...) \
+  Macro(First) __VA_OPT__(, TROUPE_FOR_EACH_AGAIN_ TROUPE_PARENS_(Macro, __VA_ARGS__))
+#define TROUPE_FOR_EACH_AGAIN_() TROUPE_FOR_EACH_STEP_

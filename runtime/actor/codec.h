@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encoding of arguments and results: numbers, bool, enums, strings (any bytes), vectors, maps, optionals, pairs,
+// tuples and protobuf messages. A type that has no encoding is a compile error; bytes that do not hold the type asked
+// for are INVALID_ARGUMENT with what was expected and found.
+//
+//   document := version (one byte, 1) value; nothing may follow
+//   value    := tag (one byte) body                              (lengths, counts and integers are LEB128 varints)
+//     0x01 false · 0x02 true · 0x03 signed (zigzag) · 0x04 unsigned · 0x05 float (4 bytes) · 0x06 double (8 bytes)
+//     0x07 bytes: length, bytes · 0x08 list: count, values · 0x09 map: count, key and value each
+//     0x0A nothing (an empty optional) · 0x0B message: length and full name, length and protobuf bytes
+//     0x0C tuple: count, values · 0x0D array: element tag (0x05, 0x06), count, elements of fixed size, little endian
+//
+// Integers of any width are read into any other that holds their value. Nothing is allocated beyond what the bytes at
+// hand can fill, so a count that lies costs nothing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/actor/codec_types.h"
+
+namespace troupe {
+
+// What can travel.
+template <typename T>
+concept Encodable = internal::HasCodec<T>;
+
+template <Encodable T>
+std::string Encode(const T& value) {
+  std::string bytes(1, internal::kCodecVersion);
+  internal::Codec<T>::Write(value, bytes);
+  return bytes;
+}
+
+template <Encodable T>
+absl::StatusOr<T> Decode(std::string_view bytes) {
+  internal::CodecReader reader(bytes);
+  T value{};
+  if (reader.ReadVersion() && internal::Codec<T>::Read(reader, value) && reader.ReadEnd()) return value;
+  return reader.error();
+}
+
+}  // namespace troupe

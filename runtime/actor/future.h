@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Promise<R> and Future<R>: a result that arrives once. Future<void> carries an absl::Status, every other Future<R> an
+// absl::StatusOr<R>.
+//
+// A Future is used up by one Get or one Then. A Promise whose last copy goes away without a result sets UNAVAILABLE, so
+// that nobody waits for ever. Both are safe to use from any thread.
+//
+//   absl::StatusOr<int64_t> sum = counter.Call<&Counter::Add>(5).Get();
+//   counter.Call<&Counter::Add>(5).Then([](absl::StatusOr<int64_t> sum) { ... });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/base/check.h"
+#include "runtime/base/monotonic.h"
+#include "runtime/base/mutex.h"
+
+namespace troupe {
+
+namespace internal {
+
+template <typename R>
+struct FutureResult {
+  using type = absl::StatusOr<R>;
+};
+template <>
+struct FutureResult<void> {
+  using type = absl::Status;
+};
+
+// What a promise and its future share.
+template <typename Result>
+class FutureState {
+ public:
+  using Callback = std::function<void(Result)>;
+
+  // The first result counts.
+  void Set(Result result) {
+    Callback callback;
+    {
+      MutexLock lock(mutex_);
+      if (set_) return;
+      set_ = true;
+      if (callback_) {
+        callback = std::move(callback_);
+      } else {
+        result_.emplace(std::move(result));
+        changed_.NotifyAll();
+      }
+    }
+    if (callback) callback(std::move(result));
+  }
+
+  void Then(Callback callback) {
+    std::optional<Result> result;
+    {
+      MutexLock lock(mutex_);
+      if (!set_) {
+        callback_ = std::move(callback);
+        return;
+      }
+      TROUPE_CHECK(result_.has_value(), "a future is used once");
+      result = std::exchange(result_, std::nullopt);
+    }
+    callback(*std::move(result));
+  }
+
+  bool Wait(Monotonic deadline) {
+    MutexLock lock(mutex_);
+    return changed_.WaitUntil(lock, deadline, [this] { return set_; });
+  }
+
+  Result Take() {
+    MutexLock lock(mutex_);
+    TROUPE_CHECK(result_.has_value(), "a future is used once");
+    Result result = *std::move(result_);
+    result_.reset();
+    return result;
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool set_ = false;
+  std::optional<Result> result_;
+  Callback callback_;
+};
+
+}  // namespace internal
+
+template <typename R>
+class [[nodiscard]] Future {
+ public:
+  using Result = typename internal::FutureResult<R>::type;
+
+  // Holds nothing; only for members that are assigned later.
+  Future() = default;
+  Future(Future&&) noexcept = default;
+  Future& operator=(Future&&) noexcept = default;
+
+  bool valid() const { return state_ != nullptr; }
+  // Whether Get would not wait.
+  bool Ready() const { return state_->Wait(Monotonic()); }
+
+  // Waits. A call's future ends by itself at the call's deadline; `deadline` may end the waiting sooner, with
+  // DEADLINE_EXCEEDED: the future is then still good, and Get may be tried again.
+  Result Get(Monotonic deadline = Monotonic::Infinite()) {
+    if (!state_->Wait(deadline)) return absl::DeadlineExceededError("no result yet");
+    return std::exchange(state_, nullptr)->Take();
+  }
+
+  // Calls `callback` once with the result: at once on this thread when it is there, else on the thread that brings it
+  // (of a transport, or of an actor). The callback must be short and must not block.
+  void Then(std::function<void(Result)> callback) { std::exchange(state_, nullptr)->Then(std::move(callback)); }
+
+  // A future that is ready.
+  static Future Of(Result result) {
+    Future future(std::make_shared<internal::FutureState<Result>>());
+    future.state_->Set(std::move(result));
+    return future;
+  }
+
+ private:
+  template <typename>
+  friend class Promise;
+  explicit Future(std::shared_ptr<internal::FutureState<Result>> state) : state_(std::move(state)) {}
+  std::shared_ptr<internal::FutureState<Result>> state_;
+};
+
+// Copies name the same result.
+template <typename R>
+class Promise {
+ public:
+  using Result = typename Future<R>::Result;
+
+  // `future` may be taken once.
+  Promise() : share_(std::make_shared<Share>()) {}
+  Future<R> TakeFuture() { return Future<R>(share_->state); }
+
+  // The first result counts.
+  void Set(Result result) const { share_->state->Set(std::move(result)); }
+
+ private:
+  struct Share {
+    std::shared_ptr<internal::FutureState<Result>> state = std::make_shared<internal::FutureState<Result>>();
+    ~Share() { state->Set(absl::UnavailableError("the promise was dropped without a result")); }
+  };
+  std::shared_ptr<Share> share_;
+};
+
+}  // namespace troupe
