@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/agent/agent_state.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+namespace troupe::agent {
+namespace {
+
+Monotonic At(double seconds) { return Monotonic::FromNanoseconds(static_cast<int64_t>(seconds * 1e9)); }
+
+ActorLife Life(uint64_t incarnation, const std::string& role = "rollout") {
+  return {{JobId("job"), role, 0}, incarnation};
+}
+
+v1::StartWorker StartOf(const ActorLife& actor, uint64_t term = 5) {
+  v1::StartWorker start;
+  *start.mutable_actor() = actor.ToProto();
+  start.set_term(term);
+  start.set_hang_timeout_ms(30'000);
+  return start;
+}
+
+// An agent whose keeper and head are played by the test. Ticks as the driver does.
+struct Fixture {
+  v1::AgentIdentity identity = [] {
+    v1::AgentIdentity id;
+    id.set_node_id("node");
+    id.set_node_incarnation(1);
+    return id;
+  }();
+  AgentState state;
+  double now = 0;
+  std::vector<AgentAction> last;
+
+  explicit Fixture(const std::vector<v1::AssignedWorker>& assigned = {}) : state({}, identity, assigned, At(0)) {}
+
+  std::vector<AgentAction>& Step(const AgentEvent& event) { return last = state.Step(event, At(now)); }
+  // Time passes in ticks; all actions of them.
+  std::vector<AgentAction> Wait(double seconds) {
+    std::vector<AgentAction> all;
+    for (double end = now + seconds; now < end;) {
+      now += 0.25;
+      for (AgentAction& action : state.Step(TimePassed(), At(now))) all.push_back(std::move(action));
+    }
+    return all;
+  }
+  void Head(v1::HeadToAgent message) { Step(HeadSaid{message}); }
+  void Welcome(uint64_t term = 5, uint64_t incarnation = 1, std::vector<ActorLife> unknown = {}) {
+    v1::HeadToAgent m;
+    m.mutable_welcome_node()->set_term(term);
+    m.mutable_welcome_node()->set_node_incarnation(incarnation);
+    m.mutable_welcome_node()->set_head_loss_grace_ms(60'000);
+    for (const ActorLife& life : unknown) *m.mutable_welcome_node()->add_unknown_workers() = life.ToProto();
+    Head(m);
+  }
+  void Join() {
+    Step(KeeperConnected());
+    Step(HeadConnected());
+    Welcome();
+  }
+  void Start(const ActorLife& actor, uint64_t term = 5) {
+    v1::HeadToAgent m;
+    *m.mutable_start_worker() = StartOf(actor, term);
+    Head(m);
+  }
+  void Run(const ActorLife& actor) {
+    Start(actor);
+    Step(WorkerSpawned{actor, 100});
+    Hello(actor, actor.incarnation);
+  }
+  void Stop(const ActorLife& actor, int64_t grace_ms, uint64_t term = 5) {
+    v1::HeadToAgent m;
+    *m.mutable_stop_worker()->mutable_actor() = actor.ToProto();
+    m.mutable_stop_worker()->set_grace_ms(grace_ms);
+    m.mutable_stop_worker()->set_reason("test");
+    m.mutable_stop_worker()->set_term(term);
+    Head(m);
+  }
+  void Acknowledge(const ActorLife& actor) {
+    v1::HeadToAgent m;
+    *m.mutable_acknowledge_exit()->mutable_actor() = actor.ToProto();
+    Head(m);
+  }
+  void Hello(const ActorLife& actor, WorkerSessionId session, bool reconnect = false, bool ready = false) {
+    v1::WorkerToAgent m;
+    *m.mutable_hello()->mutable_actor() = actor.ToProto();
+    m.mutable_hello()->set_reconnect(reconnect);
+    m.mutable_hello()->set_ready(ready);
+    m.mutable_hello()->set_endpoint(ready ? "unix:/w" : "");
+    Step(WorkerSaid{session, m});
+  }
+  void Beat(WorkerSessionId session) {
+    v1::WorkerToAgent m;
+    m.mutable_heartbeat();
+    Step(WorkerSaid{session, m});
+  }
+  void Gone(const ActorLife& actor, v1::ExitCause::Kind kind = v1::ExitCause::EXITED) {
+    v1::ExitCause cause;
+    cause.set_kind(kind);
+    Step(WorkerGone{actor, cause});
+  }
+};
+
+template <typename T>
+std::vector<T> All(const std::vector<AgentAction>& actions) {
+  std::vector<T> found;
+  for (const AgentAction& action : actions) {
+    if (const T* a = std::get_if<T>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
+std::vector<v1::WorkerExited> Exits(const std::vector<AgentAction>& actions) {
+  std::vector<v1::WorkerExited> exits;
+  for (const TellHead& tell : All<TellHead>(actions)) {
+    if (tell.message.has_worker_exited()) exits.push_back(tell.message.worker_exited());
+  }
+  return exits;
+}
+
+TEST_CASE("AgentState: registers when it knows what runs, with the whole inventory", "[agent]") {
+  v1::AssignedWorker running, ended, lost;
+  *running.mutable_start() = StartOf(Life(1));
+  *ended.mutable_start() = StartOf(Life(2, "reward"));
+  *lost.mutable_start() = StartOf(Life(3, "actor"));
+  Fixture f({running, ended, lost});
+  CHECK(All<TellHead>(f.Step(HeadConnected())).empty());
+  KeeperConnected keeper;
+  *keeper.workers.emplace_back().mutable_actor() = Life(1).ToProto();
+  keeper.workers.back().set_pid(77);
+  *keeper.exits.emplace_back().mutable_actor() = Life(2, "reward").ToProto();
+  keeper.exits.back().mutable_cause()->set_exit_code(9);
+  auto tells = All<TellHead>(f.Step(keeper));
+  REQUIRE(tells.size() == 1);
+  const v1::RegisterNode& node = tells[0].message.register_node();
+  REQUIRE(node.workers_size() == 1);
+  CHECK(node.workers(0).pid() == 77);
+  REQUIRE(node.unacknowledged_exits_size() == 2);
+  CHECK(node.unacknowledged_exits(0).cause().kind() == v1::ExitCause::NODE_LOST);
+  CHECK(node.unacknowledged_exits(1).cause().exit_code() == 9);
+  // A worker that was adopted reconnects; it is not given its assignment again.
+  f.Welcome();
+  f.Hello(Life(1), 1, true, true);
+  CHECK(All<TellWorker>(f.last).empty());
+  REQUIRE(All<TellHead>(f.last).size() == 1);
+  CHECK(All<TellHead>(f.last)[0].message.worker_ready().address().endpoint() == "unix:/w");
+}
+
+TEST_CASE("AgentState: a worker is started once, given its assignment, and reported ready", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Start(Life(1));
+  CHECK(All<KeepAssignment>(f.last).size() == 1);
+  CHECK(All<SpawnWorker>(f.last).size() == 1);
+  f.Start(Life(1));
+  CHECK(All<SpawnWorker>(f.last).empty());
+  f.Step(WorkerSpawned{Life(1), 42});
+  CHECK(All<TellHead>(f.last).at(0).message.worker_started().pid() == 42);
+  f.Hello(Life(1), 1);
+  CHECK(All<TellWorker>(f.last).at(0).message.assignment().start().actor().incarnation() == 1);
+  v1::WorkerToAgent ready;
+  ready.mutable_ready()->set_endpoint("unix:/w");
+  f.Step(WorkerSaid{1, ready});
+  CHECK(All<TellHead>(f.last).at(0).message.worker_ready().address().pid() == 42);
+  f.Start(Life(1));
+  CHECK(All<TellHead>(f.last).size() == 2);
+}
+
+TEST_CASE("AgentState: an exit is told until it is acknowledged, then forgotten everywhere", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Gone(Life(1));
+  CHECK(Exits(f.last).size() == 1);
+  f.Step(HeadDisconnected{absl::UnavailableError("test")});
+  f.Step(HeadConnected());
+  CHECK(All<TellHead>(f.last).at(0).message.register_node().unacknowledged_exits_size() == 1);
+  f.Welcome();
+  f.Acknowledge(Life(1));
+  CHECK(All<AcknowledgeToKeeper>(f.last).size() == 1);
+  CHECK(All<ForgetAssignment>(f.last).size() == 1);
+  f.Acknowledge(Life(1));
+  CHECK(f.last.empty());
+}
+
+TEST_CASE("AgentState: a head of an older term is refused, a newer term is kept first (AGT-2)", "[agent]") {
+  Fixture f;
+  f.Join();
+  CHECK(f.state.identity().highest_term() == 5);
+  f.Start(Life(1), 4);
+  CHECK(All<HangUpHead>(f.last).size() == 1);
+  CHECK(All<SpawnWorker>(f.last).empty());
+  f.Start(Life(1), 6);
+  REQUIRE(f.last.size() >= 2);
+  CHECK(std::get<KeepIdentity>(f.last[0]).identity.highest_term() == 6);
+  f.Stop(Life(1), 0, 5);
+  CHECK(All<SignalWorker>(f.last).empty());
+  f.Step(HeadDisconnected{absl::OkStatus()});
+  f.Step(HeadConnected());
+  CHECK(All<TellHead>(f.last).at(0).message.register_node().highest_term() == 6);
+  f.Welcome(5);
+  CHECK(All<HangUpHead>(f.last).size() == 1);
+  CHECK_FALSE(f.state.registered());
+}
+
+TEST_CASE("AgentState: stopping is graceful first, then forced; the shorter grace counts", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Stop(Life(1), 5000);
+  CHECK(All<TellWorker>(f.last).at(0).message.stop().grace_ms() == 5000);
+  CHECK(All<SignalWorker>(f.last).empty());
+  f.Stop(Life(1), 9000);
+  CHECK(All<TellWorker>(f.last).empty());
+  f.Stop(Life(1), 2000);
+  CHECK(All<SignalWorker>(f.Wait(1.5)).empty());
+  CHECK(All<SignalWorker>(f.Wait(1)).at(0).signal == SIGKILL);
+  f.Gone(Life(1), v1::ExitCause::STOPPED);
+  CHECK(Exits(f.last).at(0).cause().kind() == v1::ExitCause::STOPPED);
+}
+
+TEST_CASE("AgentState: a worker without heartbeats is killed and reported as hung; a busy one is not", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Run(Life(2, "reward"));
+  for (int i = 0; i < 29; ++i) {
+    f.Beat(1);
+    CHECK(All<SignalWorker>(f.Wait(1)).empty());
+  }
+  std::vector<SignalWorker> kills;
+  for (int i = 0; i < 2; ++i) {
+    f.Beat(1);
+    for (const SignalWorker& kill : All<SignalWorker>(f.Wait(1))) kills.push_back(kill);
+  }
+  REQUIRE(!kills.empty());
+  CHECK(kills[0].actor == Life(2, "reward"));
+  f.Gone(Life(2, "reward"), v1::ExitCause::STOPPED);
+  CHECK(Exits(f.last).at(0).cause().kind() == v1::ExitCause::HUNG);
+}
+
+TEST_CASE("AgentState: time in which the agent was stopped counts against no worker (AGT-4)", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Wait(1);
+  f.now += 3600;
+  CHECK(All<SignalWorker>(f.Step(TimePassed())).empty());
+  CHECK(All<SignalWorker>(f.Wait(20)).empty());
+  CHECK(All<SignalWorker>(f.Wait(12)).size() > 0);
+}
+
+TEST_CASE("AgentState: a worker that never registers is killed", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Start(Life(1));
+  f.Step(WorkerSpawned{Life(1), 100});
+  CHECK(All<SignalWorker>(f.Wait(59)).empty());
+  CHECK(All<SignalWorker>(f.Wait(2)).at(0).signal == SIGKILL);
+}
+
+TEST_CASE("AgentState: when the keeper dies its workers are reported lost, and waiting ones start on the next",
+          "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Step(KeeperDisconnected());
+  f.Start(Life(1, "reward"));
+  CHECK(All<SpawnWorker>(f.last).empty());
+  f.Step(KeeperConnected());
+  REQUIRE(Exits(f.last).size() == 1);
+  CHECK(Exits(f.last)[0].cause().kind() == v1::ExitCause::NODE_LOST);
+  CHECK(All<SpawnWorker>(f.last).size() == 1);
+}
+
+TEST_CASE("AgentState: a new life of an actor starts when the one before it has ended (AGT-1)", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Start(Life(2));
+  CHECK(All<SpawnWorker>(f.last).empty());
+  CHECK(All<SignalWorker>(f.last).at(0).signal == SIGKILL);
+  f.Gone(Life(1));
+  CHECK(All<SpawnWorker>(f.last).size() == 1);
+  f.Start(Life(1));
+  CHECK(All<SpawnWorker>(f.last).empty());
+}
+
+TEST_CASE("AgentState: what the head does not know, and an ended incarnation of the node, is ended at once",
+          "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Run(Life(2, "reward"));
+  f.Step(HeadDisconnected{absl::UnavailableError("test")});
+  f.Step(HeadConnected());
+  f.Welcome(5, 1, {Life(1)});
+  REQUIRE(All<SignalWorker>(f.last).size() == 1);
+  CHECK(All<SignalWorker>(f.last)[0].actor == Life(1));
+  f.Step(HeadDisconnected{absl::AbortedError("test")});
+  f.Step(HeadConnected());
+  f.Welcome(5, 2);
+  CHECK(All<SignalWorker>(f.last).size() == 1);
+  CHECK(All<SignalWorker>(f.last)[0].actor == Life(2, "reward"));
+}
+
+TEST_CASE("AgentState: workers outlive their head for the grace, and no longer", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Step(HeadDisconnected{absl::UnavailableError("test")});
+  for (int i = 0; i < 59; ++i) {
+    f.Beat(1);
+    // Attempts that fail change nothing.
+    f.Step(HeadConnected());
+    f.Step(HeadDisconnected{absl::UnavailableError("refused")});
+    CHECK(All<TellWorker>(f.Wait(1)).empty());
+  }
+  f.Beat(1);
+  CHECK(All<TellWorker>(f.Wait(2)).at(0).message.has_stop());
+}
+
+TEST_CASE("AgentState: an unknown worker must exit; one that comes before the keeper tries again", "[agent]") {
+  Fixture f;
+  f.Hello(Life(1), 1);
+  CHECK(absl::IsUnavailable(All<HangUpWorker>(f.last).at(0).status));
+  f.Step(KeeperConnected());
+  f.Hello(Life(1), 2);
+  CHECK(absl::IsNotFound(All<HangUpWorker>(f.last).at(0).status));
+}
+
+TEST_CASE("AgentState: a constructor's failure is the cause of the exit that follows", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  v1::WorkerToAgent failed;
+  failed.mutable_start_failed()->mutable_error()->set_message("no model at /x");
+  f.Step(WorkerSaid{1, failed});
+  f.Gone(Life(1));
+  CHECK(Exits(f.last).at(0).cause().kind() == v1::ExitCause::START_FAILED);
+  CHECK(Exits(f.last).at(0).cause().text() == "no model at /x");
+}
+
+TEST_CASE("AgentState: a shutdown ends when every worker has ended and the head has acknowledged", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Run(Life(1));
+  f.Step(ShutdownRequested{absl::Seconds(3)});
+  CHECK(All<Finished>(f.last).empty());
+  CHECK(All<TellWorker>(f.last).size() == 1);
+  CHECK(All<SignalWorker>(f.Wait(4)).size() > 0);
+  f.Gone(Life(1));
+  CHECK(All<Finished>(f.last).empty());
+  f.Acknowledge(Life(1));
+  CHECK(All<Finished>(f.last).size() == 1);
+}
+
+}  // namespace
+}  // namespace troupe::agent

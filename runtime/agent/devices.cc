@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/agent/devices.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include "runtime/env/file.h"
+
+namespace troupe::agent {
+namespace {
+
+constexpr int kSimDevicesMax = 1024;
+
+int UsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+int64_t UsableMemoryBytes() {
+  int64_t bytes = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    absl::StatusOr<std::string> text = ReadFile(limit, 4096);
+    int64_t value = 0;
+    if (text.ok() && std::from_chars(text->data(), text->data() + text->size(), value).ec == std::errc() && value > 0) {
+      bytes = std::min(bytes, value);
+    }
+  }
+  return bytes;
+}
+
+// Those that this process may see.
+int CudaDevices() {
+  std::string visible = EnvironmentVariable("CUDA_VISIBLE_DEVICES");
+  if (!visible.empty()) return 1 + static_cast<int>(std::count(visible.begin(), visible.end(), ','));
+  int count = 0;
+  while (FileExists("/dev/nvidia" + std::to_string(count))) ++count;
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Resources> FindNodeResources(const NodeResourceOptions& options) {
+  if (!(options.cpus >= 0) || options.memory_bytes < 0) {
+    return absl::InvalidArgumentError("a node's CPUs and memory must not be negative");
+  }
+  v1::Resources resources;
+  resources.set_cpus(options.cpus > 0 ? options.cpus : UsableCpus());
+  resources.set_memory_bytes(options.memory_bytes > 0 ? options.memory_bytes : UsableMemoryBytes());
+  if (options.devices == "none") return resources;
+  if (options.devices == "auto") {
+    resources.set_devices(CudaDevices());
+    if (resources.devices() > 0) resources.set_device_kind("cuda");
+    return resources;
+  }
+  constexpr char kSim[] = "sim:";
+  constexpr size_t kSimBytes = sizeof(kSim) - 1;
+  int count = -1;
+  const std::string& text = options.devices;
+  const char* end = text.data() + text.size();
+  if (text.rfind(kSim, 0) != 0 || std::from_chars(text.data() + kSimBytes, end, count).ptr != end || count < 0 ||
+      count > kSimDevicesMax) {
+    return absl::InvalidArgumentError("devices '" + text + "': expected auto, none or sim:N with N up to " +
+                                      std::to_string(kSimDevicesMax));
+  }
+  resources.set_devices(count);
+  resources.set_device_kind("sim");
+  return resources;
+}
+
+}  // namespace troupe::agent

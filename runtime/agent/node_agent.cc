@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of AgentState: one thread takes events from the links and the workers' service, steps, and does the
+// actions in order.
+#include "runtime/agent/node_agent.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <filesystem>
+#include <thread>
+
+#include "runtime/agent/agent_state.h"
+#include "runtime/agent/head_link.h"
+#include "runtime/agent/keeper_link.h"
+#include "runtime/agent/runtime_folder.h"
+#include "runtime/agent/worker_service.h"
+#include "runtime/agent/worker_spawn.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/file.h"
+#include "runtime/env/random.h"
+#include "runtime/rpc/server.h"
+
+namespace troupe {
+namespace agent {
+namespace {
+
+// Beyond the grace of a shutdown: killing, reaping, the last acknowledgements.
+constexpr absl::Duration kShutdownSlack = absl::Seconds(15);
+constexpr absl::Duration kKeeperEnd = absl::Seconds(15);
+constexpr absl::Duration kFlush = absl::Milliseconds(500);
+
+std::string OwnFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+absl::StatusOr<std::string> ProgramPath(const std::string& given, const std::string& name, const char* what) {
+  std::string path = given.empty() ? OwnFolder() + "/" + name : std::filesystem::absolute(given).string();
+  if (::access(path.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(std::string(what) + " " + path + " is missing or cannot be executed");
+  }
+  return path;
+}
+
+std::string NewNodeId() {
+  char host[64] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  return std::string(host) + "-" + RandomHex(4);
+}
+
+class NodeAgentImpl : public NodeAgent {
+ public:
+  explicit NodeAgentImpl(AgentOptions options) : options_(std::move(options)), service_(MakeSink()) {}
+
+  absl::Status Open();
+
+  ~NodeAgentImpl() override {
+    StopLoop();
+    head_.reset();
+    server_.reset();
+    keeper_.reset();
+  }
+
+  absl::Status WaitRegistered(absl::Duration timeout) override {
+    MutexLock lock(mutex_);
+    if (changed_.WaitUntil(lock, MonotonicNow() + timeout, [&] { return registered_; })) return absl::OkStatus();
+    return absl::DeadlineExceededError("not registered with the head at " + options_.head_target + " within " +
+                                       absl::FormatDuration(timeout) + (last_said_.empty() ? "" : ": ") + last_said_);
+  }
+
+  absl::Status Shutdown(absl::Duration grace) override;
+
+  std::string node_id() const override { return node_id_; }
+  std::string runtime_dir() const override { return folder_->path(); }
+  int64_t keeper_pid() const override { return keeper_->keeper_pid(); }
+  std::string endpoint() const override { return endpoint_; }
+
+ private:
+  std::function<void(AgentEvent)> MakeSink() {
+    return [this](AgentEvent event) { Push(std::move(event)); };
+  }
+  void Push(AgentEvent event) {
+    MutexLock lock(mutex_);
+    events_.push_back(std::move(event));
+    changed_.NotifyAll();
+  }
+
+  absl::Status OpenState();
+  absl::Status OpenServer();
+  void Loop();
+  void StopLoop();
+  void Handle(const AgentEvent& event);
+
+  void Do(const KeepIdentity& action);
+  void Do(const KeepAssignment& action);
+  void Do(const ForgetAssignment& action) { folder_->ForgetAssignment(action.actor); }
+  void Do(const SpawnWorker& action);
+  void Do(const SignalWorker& action) { keeper_->Signal(action.actor, action.signal); }
+  void Do(const AcknowledgeToKeeper& action) { keeper_->AcknowledgeExit(action.actor); }
+  void Do(const TellHead& action) {
+    if (head_ != nullptr) head_->Send(head_stream_, action.message);
+  }
+  void Do(const HangUpHead& action) {
+    Log(action.reason);
+    if (head_ != nullptr) head_->HangUp(head_stream_);
+  }
+  void Do(const SetHeartbeat& action) {
+    if (head_ != nullptr) head_->SetHeartbeat(head_stream_, action.interval, action.node_incarnation);
+  }
+  void Do(const TellWorker& action) { service_.Send(action.session, action.message); }
+  void Do(const HangUpWorker& action) { service_.HangUp(action.session, action.status); }
+  void Do(const Say& action) { Log(action.text); }
+  void Do(const Finished&) {
+    MutexLock lock(mutex_);
+    finished_ = true;
+    changed_.NotifyAll();
+  }
+  void Log(const std::string& text) {
+    {
+      MutexLock lock(mutex_);
+      last_said_ = text;
+    }
+    if (options_.log) options_.log(text);
+  }
+
+  AgentOptions options_;
+  std::string node_id_;
+  std::string endpoint_;
+  v1::Resources resources_;
+  std::unique_ptr<RuntimeFolder> folder_;
+  WorkerSpawnOptions spawn_;
+  std::optional<AgentState> state_;  // Of the loop's thread, once it runs.
+  uint64_t head_stream_ = 0;         // The same.
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  // Bounded by its sources: a session has few events waiting, the links wait for their peers.
+  std::deque<AgentEvent> events_ ABSL_GUARDED_BY(mutex_);
+  bool stop_loop_ ABSL_GUARDED_BY(mutex_) = false;
+  bool registered_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string last_said_ ABSL_GUARDED_BY(mutex_);
+
+  WorkerService service_;
+  std::unique_ptr<RpcServer> server_;
+  std::unique_ptr<KeeperLink> keeper_;
+  std::unique_ptr<HeadLink> head_;
+  std::thread loop_;
+};
+
+absl::Status NodeAgentImpl::Open() {
+  TROUPE_ASSIGN_OR_RETURN(resources_, FindNodeResources(options_.resources));
+  TROUPE_ASSIGN_OR_RETURN(std::string keeper_program,
+                          ProgramPath(options_.keeper_program, "troupe_keeper", "the keeper's program"));
+  if (options_.runtime_dir.empty()) options_.runtime_dir = DefaultRuntimeDir("node");
+  TROUPE_ASSIGN_OR_RETURN(folder_, RuntimeFolder::Open(options_.runtime_dir));
+  TROUPE_RETURN_IF_ERROR(OpenServer());
+  TROUPE_RETURN_IF_ERROR(OpenState());
+  KeeperLinkOptions keeper{.runtime_dir = folder_->path(),
+                           .keeper_program = keeper_program,
+                           .keeper_log = folder_->keeper_log(),
+                           .agent_loss_grace = options_.agent_loss_grace,
+                           .use_cgroups = options_.use_cgroups};
+  TROUPE_ASSIGN_OR_RETURN(keeper_, KeeperLink::Start(std::move(keeper), MakeSink()));
+  head_ = std::make_unique<HeadLink>(options_.head_target, options_.security, MakeSink());
+  loop_ = std::thread([this] { Loop(); });
+  return absl::OkStatus();
+}
+
+absl::Status NodeAgentImpl::OpenServer() {
+  RpcServerOptions server{.addresses = {"unix:" + folder_->agent_socket()}, .security = options_.security};
+  if (!options_.listen.empty()) server.addresses.push_back(options_.listen);
+  TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(server, {&service_}));
+  if (!options_.listen.empty()) {
+    std::string host = options_.listen.substr(0, options_.listen.rfind(':'));
+    endpoint_ = host + ":" + std::to_string(server_->ports().back());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeAgentImpl::OpenState() {
+  TROUPE_ASSIGN_OR_RETURN(v1::AgentIdentity identity, folder_->LoadIdentity());
+  if (!options_.node_id.empty() && options_.node_id != identity.node_id()) {
+    // Another node: what the head told the former one does not concern it, but a head's term does.
+    identity.set_node_incarnation(0);
+    identity.set_node_id(options_.node_id);
+  }
+  if (identity.node_id().empty()) identity.set_node_id(NewNodeId());
+  TROUPE_RETURN_IF_ERROR(folder_->KeepIdentity(identity));
+  node_id_ = identity.node_id();
+  TROUPE_ASSIGN_OR_RETURN(std::vector<v1::AssignedWorker> assigned, folder_->LoadAssignments());
+
+  AgentStateOptions state{.head_endpoint = options_.head_target,
+                          .object_socket = folder_->object_socket(),
+                          .head_loss_grace = options_.head_loss_grace};
+  state.registration.set_version(options_.version);
+  *state.registration.mutable_resources() = resources_;
+  state.registration.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
+  state.registration.set_agent_endpoint(endpoint_);
+  state_.emplace(std::move(state), identity, assigned, MonotonicNow());
+
+  spawn_.worker_binary = options_.worker_binary.empty() ? OwnFolder() + "/troupe_worker"
+                                                        : std::filesystem::absolute(options_.worker_binary).string();
+  spawn_.runtime_dir = folder_->path();
+  spawn_.agent_socket = folder_->agent_socket();
+  spawn_.token = options_.security.token;
+  spawn_.device_kind = resources_.device_kind();
+  spawn_.environment = OwnEnvironment();
+  return absl::OkStatus();
+}
+
+absl::Status NodeAgentImpl::Shutdown(absl::Duration grace) {
+  Push(ShutdownRequested{grace});
+  bool finished;
+  {
+    MutexLock lock(mutex_);
+    finished = changed_.WaitUntil(lock, MonotonicNow() + grace + kShutdownSlack, [&] { return finished_; });
+  }
+  if (head_ != nullptr) head_->Flush(kFlush);
+  StopLoop();
+  head_.reset();
+  server_.reset();
+  absl::Status ended = keeper_->ShutDownKeeper(kKeeperEnd);
+  if (ended.ok() && options_.remove_runtime_dir) folder_->Remove();
+  if (ended.ok() && !finished) ended = absl::DeadlineExceededError("some workers did not end within their grace");
+  return ended;
+}
+
+// ---- The loop ----
+
+void NodeAgentImpl::Loop() {
+  Monotonic next_tick = MonotonicNow() + AgentState::kTickInterval;
+  while (true) {
+    std::deque<AgentEvent> events;
+    {
+      MutexLock lock(mutex_);
+      changed_.WaitUntil(lock, next_tick, [&] { return stop_loop_ || !events_.empty(); });
+      if (stop_loop_) return;
+      events.swap(events_);
+    }
+    for (const AgentEvent& event : events) Handle(event);
+    if (MonotonicNow() >= next_tick) {
+      Handle(TimePassed());
+      next_tick = MonotonicNow() + AgentState::kTickInterval;
+    }
+  }
+}
+
+void NodeAgentImpl::StopLoop() {
+  {
+    MutexLock lock(mutex_);
+    stop_loop_ = true;
+    changed_.NotifyAll();
+  }
+  if (loop_.joinable()) loop_.join();
+}
+
+void NodeAgentImpl::Handle(const AgentEvent& event) {
+  if (const auto* connected = std::get_if<HeadConnected>(&event)) head_stream_ = connected->stream;
+  if (const auto* said = std::get_if<WorkerSaid>(&event); said != nullptr && said->message.has_heartbeat()) {
+    service_.HeartbeatHandled(said->session);
+  }
+  for (const AgentAction& action : state_->Step(event, MonotonicNow())) {
+    std::visit([&](const auto& a) { Do(a); }, action);
+  }
+  MutexLock lock(mutex_);
+  if (registered_ != state_->registered()) changed_.NotifyAll();
+  registered_ = state_->registered();
+}
+
+void NodeAgentImpl::Do(const KeepIdentity& action) {
+  absl::Status status = folder_->KeepIdentity(action.identity);
+  if (status.ok()) return;
+  // A term that is not kept must not count: without this head the node goes on as it was.
+  Log("the head's term cannot be kept: " + StatusText(status));
+  if (head_ != nullptr) head_->HangUp(head_stream_);
+}
+
+void NodeAgentImpl::Do(const KeepAssignment& action) {
+  v1::AssignedWorker assigned;
+  *assigned.mutable_start() = action.start;
+  absl::Status status = folder_->KeepAssignment(assigned);
+  if (!status.ok()) Log("an assignment cannot be kept: " + StatusText(status));
+}
+
+void NodeAgentImpl::Do(const SpawnWorker& action) {
+  v1::KeeperSpawn spawn = SpawnOf(action.start, spawn_);
+  // What is wrong with the folder shows in the start itself.
+  static_cast<void>(MakeDirs(spawn.working_directory()));
+  keeper_->Spawn(spawn);
+}
+
+}  // namespace
+}  // namespace agent
+
+absl::StatusOr<std::unique_ptr<NodeAgent>> NodeAgent::Start(AgentOptions options) {
+  auto agent = std::make_unique<agent::NodeAgentImpl>(std::move(options));
+  absl::Status status = agent->Open();
+  if (!status.ok()) return status;
+  return std::unique_ptr<NodeAgent>(std::move(agent));
+}
+
+}  // namespace troupe

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/agent/runtime_folder.h"
+
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/base/status.h"
+#include "runtime/env/errno_status.h"
+#include "runtime/env/file.h"
+
+namespace troupe::agent {
+namespace {
+
+// A job's configuration (1 MiB) and some.
+constexpr int64_t kFileBytesMax = 4 << 20;
+// The longest name of a socket in the folder.
+constexpr size_t kSocketNameBytes = sizeof("/objects.sock") - 1;
+
+absl::Status CheckPath(const std::string& path) {
+  if (path.empty() || path[0] != '/') {
+    return absl::InvalidArgumentError("the runtime folder '" + path + "' is not an absolute path");
+  }
+  constexpr size_t kMax = sizeof(sockaddr_un::sun_path) - 1 - kSocketNameBytes;
+  if (path.size() <= kMax) return absl::OkStatus();
+  return absl::InvalidArgumentError("the runtime folder '" + path + "' has " + std::to_string(path.size()) +
+                                    " bytes; Unix sockets in it allow " + std::to_string(kMax) +
+                                    ": give a shorter one");
+}
+
+absl::Status CheckOwner(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) {
+    return absl::PermissionDeniedError("the runtime folder " + path +
+                                       " must be a folder of this user that nobody else may write to");
+  }
+  return absl::OkStatus();
+}
+
+// Letters, digits, '-', '_' and '.' as they are; the rest in hex, so that every actor has a file name of its own.
+std::string FileName(const std::string& text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string name;
+  for (unsigned char c : text) {
+    bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+    if (plain) {
+      name.push_back(c);
+    } else {
+      name += {'%', kHex[c >> 4], kHex[c & 15]};
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string DefaultRuntimeDir(const std::string& name) {
+  std::string base = EnvironmentVariable("XDG_RUNTIME_DIR");
+  if (base.empty()) base = "/tmp";
+  return base + "/troupe-" + std::to_string(::geteuid()) + "/" + name;
+}
+
+absl::StatusOr<std::unique_ptr<RuntimeFolder>> RuntimeFolder::Open(const std::string& path) {
+  TROUPE_RETURN_IF_ERROR(CheckPath(path));
+  TROUPE_RETURN_IF_ERROR(MakeDirs(path, 0700));
+  TROUPE_RETURN_IF_ERROR(CheckOwner(path));
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(path + "/agent.lock");
+  if (!lock.ok()) return Annotate(lock.status(), "another agent lives in " + path);
+  TROUPE_RETURN_IF_ERROR(MakeDirs(path + "/workers", 0700));
+  return std::unique_ptr<RuntimeFolder>(new RuntimeFolder(path, *std::move(lock)));
+}
+
+absl::StatusOr<v1::AgentIdentity> RuntimeFolder::LoadIdentity() const {
+  v1::AgentIdentity identity;
+  absl::StatusOr<std::string> bytes = ReadFile(path_ + "/identity", kFileBytesMax);
+  if (absl::IsNotFound(bytes.status())) return identity;
+  if (!bytes.ok()) return bytes.status();
+  if (!identity.ParseFromString(*bytes)) {
+    return absl::DataLossError(path_ + "/identity is broken; remove it to join as a new node");
+  }
+  return identity;
+}
+
+absl::Status RuntimeFolder::KeepIdentity(const v1::AgentIdentity& identity) {
+  return WriteFileAtomic(path_ + "/identity", identity.SerializeAsString(), 0600);
+}
+
+absl::StatusOr<std::vector<v1::AssignedWorker>> RuntimeFolder::LoadAssignments() const {
+  std::vector<v1::AssignedWorker> assigned;
+  TROUPE_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path_ + "/workers"));
+  for (const std::string& name : names) {
+    absl::StatusOr<std::string> bytes = ReadFile(path_ + "/workers/" + name, kFileBytesMax);
+    v1::AssignedWorker worker;
+    if (bytes.ok() && worker.ParseFromString(*bytes) && worker.start().actor().incarnation() != 0) {
+      assigned.push_back(std::move(worker));
+    }
+  }
+  return assigned;
+}
+
+absl::Status RuntimeFolder::KeepAssignment(const v1::AssignedWorker& assigned) {
+  return WriteFileAtomic(AssignmentPath(ActorLife::FromProto(assigned.start().actor())), assigned.SerializeAsString(),
+                         0600);
+}
+
+void RuntimeFolder::ForgetAssignment(const ActorLife& actor) { ::unlink(AssignmentPath(actor).c_str()); }
+
+void RuntimeFolder::Remove() {
+  static_cast<void>(RemoveTree(path_));
+  lock_.Release();
+}
+
+std::string RuntimeFolder::AssignmentPath(const ActorLife& actor) const {
+  return path_ + "/workers/" + FileName(actor.ToString());
+}
+
+}  // namespace troupe::agent

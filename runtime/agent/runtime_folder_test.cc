@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/agent/runtime_folder.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "runtime/agent/devices.h"
+#include "runtime/agent/worker_spawn.h"
+#include "runtime/env/file.h"
+
+namespace troupe::agent {
+namespace {
+
+struct Folder {
+  std::string path = MakeTemporaryDirectory("troupe-agent").value() + "/node";
+  ~Folder() { static_cast<void>(RemoveTree(path.substr(0, path.rfind('/')))); }
+};
+
+v1::StartWorker Start() {
+  v1::StartWorker start;
+  *start.mutable_actor() = ActorLife{{JobId("job"), "rollout", 2}, 7}.ToProto();
+  start.set_output_dir("/runs/x");
+  start.mutable_role()->mutable_resources()->set_cpus(1.5);
+  start.add_device_indices(1);
+  start.add_device_indices(3);
+  return start;
+}
+
+std::set<std::string> EnvironmentOf(const v1::KeeperSpawn& spawn) {
+  return {spawn.environment().begin(), spawn.environment().end()};
+}
+
+TEST_CASE("RuntimeFolder: one agent a folder, which nobody else may enter", "[agent]") {
+  Folder f;
+  auto first = RuntimeFolder::Open(f.path);
+  REQUIRE(first.ok());
+  struct stat info {};
+  REQUIRE(::stat(f.path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0700);
+  CHECK(absl::IsAlreadyExists(RuntimeFolder::Open(f.path).status()));
+  first->reset();
+  CHECK(RuntimeFolder::Open(f.path).ok());
+  ::chmod(f.path.c_str(), 0777);
+  CHECK(absl::IsPermissionDenied(RuntimeFolder::Open(f.path).status()));
+}
+
+TEST_CASE("RuntimeFolder: a path that is too long for its sockets is refused with a sentence", "[agent]") {
+  absl::Status status = RuntimeFolder::Open("/tmp/" + std::string(100, 'x')).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message().find("shorter") != absl::string_view::npos);
+  CHECK(absl::IsInvalidArgument(RuntimeFolder::Open("relative").status()));
+}
+
+TEST_CASE("RuntimeFolder: identity and assignments outlive the agent", "[agent]") {
+  Folder f;
+  v1::AgentIdentity identity;
+  identity.set_node_id("n");
+  identity.set_highest_term(3);
+  v1::AssignedWorker assigned;
+  *assigned.mutable_start() = Start();
+  assigned.mutable_start()->mutable_actor()->mutable_id()->set_role("../odd role");
+  {
+    auto folder = RuntimeFolder::Open(f.path).value();
+    CHECK(folder->LoadIdentity()->node_id().empty());
+    REQUIRE(folder->KeepIdentity(identity).ok());
+    REQUIRE(folder->KeepAssignment(assigned).ok());
+  }
+  auto folder = RuntimeFolder::Open(f.path).value();
+  CHECK(folder->LoadIdentity()->highest_term() == 3);
+  REQUIRE(folder->LoadAssignments()->size() == 1);
+  CHECK(folder->LoadAssignments()->at(0).start().output_dir() == "/runs/x");
+  folder->ForgetAssignment(ActorLife::FromProto(assigned.start().actor()));
+  CHECK(folder->LoadAssignments()->empty());
+}
+
+TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent]") {
+  WorkerSpawnOptions options{.worker_binary = "/bin/worker",
+                             .runtime_dir = "/run/n",
+                             .agent_socket = "/run/n/agent.sock",
+                             .token = "0123",
+                             .device_kind = "sim",
+                             .environment = {{"PATH", "/bin"},
+                                             {"SECRET", "x"},
+                                             {"TROUPE_TOKEN", "x"},
+                                             {"TROUPE_TRACE", "1"},
+                                             {"PYTHONPATH", "/py"},
+                                             {"OMP_NUM_THREADS", "64"}}};
+  v1::KeeperSpawn spawn = SpawnOf(Start(), options);
+  CHECK(EnvironmentOf(spawn) ==
+        std::set<std::string>{"PATH=/bin", "PYTHONPATH=/py", "TROUPE_TRACE=1", "TROUPE_WORKER=job/rollout/2#7",
+                              "TROUPE_AGENT_SOCKET=/run/n/agent.sock",
+                              "CUDA_VISIBLE_DEVICES=", "TROUPE_SIM_DEVICES=1,3", "OMP_NUM_THREADS=2",
+                              "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0", "MALLOC_MMAP_THRESHOLD_=33554432",
+                              "MALLOC_TRIM_THRESHOLD_=268435456"});
+  CHECK(spawn.token() == "0123");
+  CHECK(spawn.argv(0) == "/bin/worker");
+  CHECK(spawn.log_path() == "/runs/x/logs/rollout-2.log");
+  v1::StartWorker own = Start();
+  own.mutable_role()->set_worker_binary("/home/u/hello");
+  own.clear_output_dir();
+  CHECK(SpawnOf(own, options).argv(0) == "/home/u/hello");
+  CHECK(SpawnOf(own, options).log_path() == "/run/n/logs/job/rollout-2.log");
+}
+
+TEST_CASE("WorkerSpawn: device numbers are those of the node, by the names that the agent was given", "[agent]") {
+  WorkerSpawnOptions options{.device_kind = "cuda"};
+  CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=1,3") == 1);
+  options.environment["CUDA_VISIBLE_DEVICES"] = "4,5,6,GPU-abc";
+  CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=5,GPU-abc") == 1);
+}
+
+TEST_CASE("NodeResources: devices are found, simulated or none; anything else is refused", "[agent]") {
+  CHECK(FindNodeResources({.devices = "sim:8"})->devices() == 8);
+  CHECK(FindNodeResources({.devices = "sim:8"})->device_kind() == "sim");
+  CHECK(FindNodeResources({.devices = "none"})->devices() == 0);
+  CHECK(FindNodeResources({.devices = "none"})->cpus() >= 1);
+  CHECK(FindNodeResources({.cpus = 3.5, .memory_bytes = 1 << 30, .devices = "none"})->cpus() == 3.5);
+  for (const char* text : {"sim:", "sim:x", "sim:-1", "sim:1x", "gpu", ""}) {
+    INFO(text);
+    CHECK(absl::IsInvalidArgument(FindNodeResources({.devices = text}).status()));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::agent

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker's process is started with: program, environment, log, limits.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "troupe/v1/keeper.pb.h"
+#include "troupe/v1/node.pb.h"
+
+namespace troupe::agent {
+
+struct WorkerSpawnOptions {
+  std::string worker_binary;  // For roles that name none; absolute.
+  std::string runtime_dir;
+  std::string agent_socket;  // gRPC path of the agent, without "unix:".
+  std::string token;
+  std::string device_kind;                         // Of this node: "", "cuda" or "sim".
+  std::map<std::string, std::string> environment;  // The agent's own; what a worker may inherit is taken from it.
+};
+
+// The worker's log file: "<output_dir>/logs/<role>-<replica>.log"; all lives of a replica write to the same one.
+std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runtime_dir);
+
+// Pure. The environment is exact: PATH, HOME, USER, LANG, LC_*, TZ, TMPDIR, PYTHON*, VIRTUAL_ENV, LD_LIBRARY_PATH,
+// XDG_CACHE_HOME, HF_HOME, NCCL_*, *SAN_OPTIONS and TROUPE_* of the agent (nothing that names a token), then:
+//   TROUPE_WORKER ("job/role/replica#incarnation"), TROUPE_AGENT_SOCKET
+//   CUDA_VISIBLE_DEVICES or TROUPE_SIM_DEVICES: the devices by number ("" none, so that none is seen by accident)
+//   OMP_NUM_THREADS: the role's CPUs, at least 1; OMP_WAIT_POLICY, GOMP_SPINCOUNT: idle threads sleep
+//   MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_: glibc's defaults make large messages many times slower
+v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options);
+
+// The environment of this process.
+std::map<std::string, std::string> OwnEnvironment();
+
+}  // namespace troupe::agent
