@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: the scheduler. It decides where jobs run, starts and stops their workers, restarts those that die, notices
+// lost nodes and brings every job to an end. A state machine without IO, clock, threads or randomness (DESIGN.md).
+//
+//   Cluster cluster(options, recovered state);
+//   StepResult result = cluster.Step(StartTerm{}, now);   // then events as they come, Tick at NextWake()
+//
+// Step changes durable state only through ClusterState::Apply, by the records that it returns. The driver makes the
+// records of a step durable as one batch, in the order of the steps, before any action of that step leaves; it may run
+// Step ahead of the disk. When a batch cannot be made durable the driver ends the process: recovery starts anew.
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "scheduler/core/cluster_state.h"
+#include "scheduler/core/events.h"
+#include "scheduler/core/node_liveness.h"
+
+namespace troupe::scheduler {
+
+inline constexpr uint32_t kNodeProtocolVersion = 1;
+
+struct ClusterOptions {
+  absl::Duration lease = absl::Seconds(10);
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  absl::Duration head_loss_grace = absl::Hours(24);
+  int64_t stop_grace_ms = 30'000;    // Of jobs that do not say.
+  int64_t hang_timeout_ms = 30'000;  // Of jobs that do not say.
+  // Bounds of the state. Ended jobs are kept for people; live ones are what memory and the log are sized for.
+  size_t ended_jobs_max = 1'000;
+  size_t active_jobs_max = 10'000;
+  size_t ended_nodes_max = 1'000;
+};
+
+class Cluster {
+ public:
+  Cluster(ClusterOptions options, ClusterState recovered);
+
+  StepResult Step(const Event& event, Now now);
+
+  // A Tick is due then at the latest.
+  Monotonic NextWake() const;
+  const ClusterState& state() const { return state_; }
+  uint64_t term() const { return state_.term(); }
+
+ private:
+  // Soft state of a node with a living incarnation: rebuilt by its registration.
+  struct NodeSoft {
+    SessionId session = 0;    // 0: not connected.
+    bool registered = false;  // In this term.
+    v1::RegisterNode info;    // Without inventory.
+    Amount total;
+    NodeLease lease;
+    bool suspect = false;
+    std::set<ActorLife> unknown;  // Told to end; their exits are awaited before anything is granted.
+    bool usable() const { return registered && session != 0 && unknown.empty() && !suspect; }
+  };
+  struct WorkerSoft {
+    bool ready = false;
+    int64_t pid = 0;
+    std::string endpoint;
+    bool stop_sent = false;
+    std::string reason;  // Why it is where it is.
+    int64_t since_unix_ms = 0;
+  };
+  struct JobSoft {
+    std::optional<v1::JobProgress> progress;
+    std::string reason;    // Why it waits.
+    int64_t grace_ms = 0;  // Of a cancel; 0: the job's.
+  };
+
+  // Events (cluster_jobs.cc).
+  void On(const StartTerm&);
+  void On(const Tick&) { CheckLeases(); }
+  void On(const SubmitJob& event);
+  void On(const CancelJob& event);
+  void On(const StopJob& event);
+  void On(const FinishJob& event);
+  void On(const ReportProgress& event);
+  absl::Status Admit(const v1::JobSpec& spec);
+  absl::Status CheckController(const v1::ActorIncarnation& controller) const;
+  v1::SubmitJobResponse DryRun(const v1::JobSpec& spec);
+  v1::SubmitJobResponse Submitted(const JobRecord& job);
+  const JobRecord* FindOrAnswer(CallId call, const std::string& job_id);
+  void EndJob(const JobRecord& job, v1::JobState state, const std::string& reason,
+              const v1::FinishJobRequest* finish = nullptr);
+
+  // Events (cluster_nodes.cc).
+  void On(const FromNode& event);
+  void On(const SessionClosed& event);
+  void Register(SessionId session, const v1::RegisterNode& message, Monotonic received);
+  absl::Status CheckRegistration(const v1::RegisterNode& message) const;
+  void Welcome(const NodeId& id, const NodeSoft& node);
+  void Reconcile(const NodeId& id, const v1::RegisterNode& message);
+  void Adopt(const ActorLife& life, const v1::RunningWorker& worker);
+  void WorkerReady(const NodeId& id, const v1::ActorAddress& address);
+  void WorkerExited(const NodeId& id, SessionId session, const v1::WorkerExited& exit);
+  void RecordExit(const ActorLife& life, const v1::ExitCause& cause);
+  void RecordNeverStarted(const ActorLife& life);
+  void EndNode(const NodeId& id, const std::string& reason);
+  void CheckLeases();
+  void ForgiveStall();
+  void NodeBecameUsable(const NodeId& id);
+  bool LivesOn(const ActorLife& life, const NodeId& id) const;
+
+  // What follows from the state (cluster_settle.cc).
+  void Settle();
+  void SettleJob(const JobId& id);
+  void StopWorkers(const JobRecord& job);
+  void GrantWorkers(const JobRecord& job);
+  void Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlot& slot);
+  void PlaceWaiting();
+  bool TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes);
+  void SendBackForOthers(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);
+  std::vector<NodeCapacity> Capacities() const;
+  static NodeCapacity CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used);
+  void ForgetOldJobs();
+  void ForgetOldNodes();
+
+  // What readers see (cluster_views.cc).
+  void Publish();
+  v1::Job JobView(const JobRecord& job) const;
+  v1::Actor ActorView(const JobRecord& job, const ReplicaKey& key) const;
+  v1::Node NodeView(const NodeId& id) const;
+  v1::JobState StateOf(const JobRecord& job) const;
+
+  // Records and actions.
+  void Commit(v1::Record record);
+  template <typename T>
+  void Act(T action) {
+    result_.actions.emplace_back(std::move(action));
+  }
+  void Send(SessionId session, v1::HeadToAgent message) { Act(SendToNode{session, std::move(message)}); }
+  void Log(const JobRecord& job, const std::string& event, const std::string& reason, const std::string& actor = "",
+           const NodeId& node = NodeId());
+  void Reply(CallId call, absl::Status status) { Act(Answer{call, std::move(status), {}}); }
+  void Touch(const ActorPath& path);  // Its view changed.
+  WorkerSoft& Soft(const ActorPath& path, const std::string& reason);
+  int64_t ClusterMs() const;
+
+  const ClusterOptions options_;
+  ClusterState state_;
+
+  std::map<NodeId, NodeSoft> nodes_;
+  std::map<SessionId, NodeId> sessions_;
+  std::map<ActorPath, WorkerSoft> workers_;
+  std::map<JobId, JobSoft> jobs_;
+  std::set<JobId> waiting_;                          // Lack slots.
+  std::set<std::pair<int64_t, JobId>> timers_;       // Cluster time at which a job must be settled again.
+  std::set<std::pair<uint64_t, JobId>> ended_jobs_;  // By order.
+  Monotonic term_start_;
+  int64_t term_base_ms_ = 0;
+  Monotonic last_step_;
+
+  // Of the step in progress.
+  Now now_;
+  StepResult result_;
+  std::set<JobId> dirty_;
+  bool place_again_ = false;
+  std::vector<std::pair<CallId, JobId>> submitted_;  // Answered when the step has settled.
+  std::set<JobId> job_views_;
+  std::map<JobId, std::set<ReplicaKey>> actor_views_;
+  std::set<NodeId> node_views_;
+};
+
+}  // namespace troupe::scheduler

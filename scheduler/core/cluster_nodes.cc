@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: what agents report. Registration and reconciliation, exits, leases.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "scheduler/core/cluster.h"
+#include "scheduler/core/restart_policy.h"
+
+namespace troupe::scheduler {
+
+void Cluster::On(const FromNode& event) {
+  if (event.message.has_register_node()) return Register(event.session, event.message.register_node(), event.received);
+  auto session = sessions_.find(event.session);
+  if (session == sessions_.end()) {
+    return Act(CloseSession{event.session, absl::AbortedError("this stream is not the node's: dial again")});
+  }
+  NodeId id = session->second;
+  NodeSoft& node = nodes_.at(id);
+  node.lease.Heard(event.received);
+  if (node.suspect && node.lease.At(now_.monotonic) == NodeLiveness::kAlive) {
+    node.suspect = false;
+    NodeBecameUsable(id);
+  }
+  switch (event.message.message_case()) {
+    case v1::AgentToHead::kHeartbeat: {
+      uint64_t lives = state_.FindNode(id)->incarnation;
+      if (event.message.heartbeat().node_incarnation() == lives) return;
+      node.session = 0;
+      sessions_.erase(event.session);
+      return Act(CloseSession{
+          event.session,
+          absl::AbortedError(absl::StrCat("stale epoch: node incarnation ",
+                                          event.message.heartbeat().node_incarnation(), "; ", lives, " lives"))});
+    }
+    case v1::AgentToHead::kWorkerStarted: {
+      ActorLife life = ActorLife::FromProto(event.message.worker_started().actor());
+      if (!LivesOn(life, id)) return;
+      workers_[life.path].pid = event.message.worker_started().pid();
+      return Touch(life.path);
+    }
+    case v1::AgentToHead::kWorkerReady:
+      return WorkerReady(id, event.message.worker_ready().address());
+    case v1::AgentToHead::kWorkerExited:
+      return WorkerExited(id, event.session, event.message.worker_exited());
+    default:
+      return;
+  }
+}
+
+void Cluster::On(const SessionClosed& event) {
+  auto session = sessions_.find(event.session);
+  if (session == sessions_.end()) return;
+  nodes_.at(session->second).session = 0;
+  node_views_.insert(session->second);
+  sessions_.erase(session);
+}
+
+absl::Status Cluster::CheckRegistration(const v1::RegisterNode& message) const {
+  if (message.node_id().empty() || message.node_id().size() > 4 * kNameBytesMax) {
+    return absl::InvalidArgumentError("node_id is empty or too long");
+  }
+  if (message.protocol_version() != kNodeProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", message.node_id(), " (version ", message.version(),
+                                                      ") speaks protocol ", message.protocol_version(),
+                                                      "; this head speaks ", kNodeProtocolVersion));
+  }
+  if (message.highest_term() > term()) {
+    return absl::AbortedError(
+        absl::StrCat("stale epoch: this head's term is ", term(), "; the node has seen ", message.highest_term()));
+  }
+  const v1::Resources& r = message.resources();
+  if (!(r.cpus() >= 0 && r.cpus() <= kCpusMax) || r.memory_bytes() < 0 || r.devices() < 0 ||
+      r.devices() > kDevicesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node ", message.node_id(), " reports impossible resources: ", r.ShortDebugString()));
+  }
+  auto node = nodes_.find(NodeId(message.node_id()));
+  if (message.node_incarnation() == 0 && node != nodes_.end() && node->second.session != 0 &&
+      node->second.lease.At(now_.monotonic) == NodeLiveness::kAlive) {
+    return absl::AlreadyExistsError(absl::StrCat("a node '", message.node_id(),
+                                                 "' is connected: give one of them another "
+                                                 "id, or wait until the other one's lease runs out"));
+  }
+  return absl::OkStatus();
+}
+
+// Only an inventory that was reconciled makes a node usable (NODE-1).
+void Cluster::Register(SessionId session, const v1::RegisterNode& message, Monotonic received) {
+  if (absl::Status status = CheckRegistration(message); !status.ok()) return Act(CloseSession{session, status});
+  NodeId id(message.node_id());
+  const NodeRecord* record = state_.FindNode(id);
+  bool living = record != nullptr && record->incarnation != 0 && !record->ended;
+  if (living && message.node_incarnation() != record->incarnation) {
+    EndNode(id, "its agent came back without what it was told");
+    living = false;
+  }
+  if (!living) {
+    v1::Record granted;
+    granted.mutable_node_granted()->set_node_id(id.value());
+    granted.mutable_node_granted()->set_node_incarnation(
+        std::max(state_.last_node_incarnation(), message.node_incarnation()) + 1);
+    Commit(std::move(granted));
+  }
+  NodeSoft& node = nodes_[id];
+  if (node.session != 0 && node.session != session) {
+    sessions_.erase(node.session);
+    Act(CloseSession{node.session, absl::AbortedError("another stream of this node took over")});
+  }
+  node = NodeSoft{.session = session, .registered = true, .info = message};
+  node.info.clear_workers();
+  node.info.clear_unacknowledged_exits();
+  node.total = Amount::FromProto(message.resources());
+  node.total.device_shares = 0;
+  node.lease = NodeLease(options_.lease, received);
+  sessions_[session] = id;
+  Reconcile(id, message);
+}
+
+void Cluster::Reconcile(const NodeId& id, const v1::RegisterNode& message) {
+  NodeSoft& node = nodes_.at(id);
+  std::set<ActorLife> present;
+  for (const v1::RunningWorker& worker : message.workers()) {
+    ActorLife life = ActorLife::FromProto(worker.actor());
+    present.insert(life);
+    if (!LivesOn(life, id)) node.unknown.insert(life);
+  }
+  Welcome(id, node);
+  for (const v1::WorkerExited& exit : message.unacknowledged_exits()) WorkerExited(id, node.session, exit);
+  for (const v1::RunningWorker& worker : message.workers()) {
+    ActorLife life = ActorLife::FromProto(worker.actor());
+    if (LivesOn(life, id)) Adopt(life, worker);
+  }
+  std::vector<ActorLife> missing;
+  for (const JobId& job_id : state_.FindNode(id)->jobs) {
+    for (const auto& [key, replica] : state_.FindJob(job_id)->replicas) {
+      ActorLife life{{job_id, key.role, key.replica}, replica.incarnation};
+      if (LivesOn(life, id) && !present.contains(life)) missing.push_back(life);
+    }
+  }
+  for (const ActorLife& life : missing) RecordNeverStarted(life);
+  if (node.usable()) NodeBecameUsable(id);
+  node_views_.insert(id);
+}
+
+void Cluster::Welcome(const NodeId& id, const NodeSoft& node) {
+  v1::HeadToAgent message;
+  v1::WelcomeNode& welcome = *message.mutable_welcome_node();
+  welcome.set_term(term());
+  welcome.set_node_incarnation(state_.FindNode(id)->incarnation);
+  welcome.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(options_.heartbeat_interval));
+  welcome.set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+  welcome.set_head_loss_grace_ms(absl::ToInt64Milliseconds(options_.head_loss_grace));
+  for (const ActorLife& life : node.unknown) *welcome.add_unknown_workers() = life.ToProto();
+  Send(node.session, std::move(message));
+}
+
+// A worker of the state that runs where the state says (LIVE-1).
+bool Cluster::LivesOn(const ActorLife& life, const NodeId& id) const {
+  const Replica* replica = state_.FindReplica(life.path);
+  const NodeRecord* node = state_.FindNode(id);
+  return replica != nullptr && node != nullptr && replica->live && replica->incarnation == life.incarnation &&
+         replica->node == id && replica->node_incarnation == node->incarnation;
+}
+
+void Cluster::Adopt(const ActorLife& life, const v1::RunningWorker& worker) {
+  WorkerSoft& soft = Soft(life.path, "its node reported it");
+  soft.ready = worker.ready();
+  soft.pid = worker.pid();
+  soft.endpoint = worker.endpoint();
+  soft.stop_sent = false;  // What was sent on an older stream may not have arrived.
+  dirty_.insert(life.path.job);
+}
+
+void Cluster::WorkerReady(const NodeId& id, const v1::ActorAddress& address) {
+  ActorLife life = ActorLife::FromProto(address.actor());
+  if (!LivesOn(life, id)) return;
+  WorkerSoft& soft = Soft(life.path, "ready");
+  soft.ready = true;
+  soft.endpoint = address.endpoint();
+  if (address.pid() != 0) soft.pid = address.pid();
+  const JobRecord& job = *state_.FindJob(life.path.job);
+  Log(job, "ready", "",
+      ReplicaKey{life.path.role, life.path.replica}.ToString() + "#" + std::to_string(life.incarnation), id);
+  job_views_.insert(job.id);
+}
+
+// Acknowledged whether or not the state knows it: what it does not know is settled already.
+void Cluster::WorkerExited(const NodeId& id, SessionId session, const v1::WorkerExited& exit) {
+  ActorLife life = ActorLife::FromProto(exit.actor());
+  if (LivesOn(life, id)) RecordExit(life, exit.cause());
+  v1::HeadToAgent acknowledge;
+  *acknowledge.mutable_acknowledge_exit()->mutable_actor() = exit.actor();
+  Send(session, std::move(acknowledge));
+  NodeSoft& node = nodes_.at(id);
+  if (node.unknown.erase(life) > 0 && node.usable()) NodeBecameUsable(id);
+}
+
+void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
+  const JobRecord& job = *state_.FindJob(life.path.job);
+  const Replica& replica = *state_.FindReplica(life.path);
+  RestartLimits limits = RestartLimits::FromProto(job.role(life.path.role));
+  bool counted = CountsAsFailure(cause, job.stopping());
+  bool done = !job.has_controller() && cause.kind() == v1::ExitCause::EXITED && cause.exit_code() == 0;
+  RestartDecision decision{.restart_at_ms = ClusterMs(), .reason = CauseText(cause)};
+  if (counted && !done) {
+    decision = DecideRestart(limits, replica.failure_ms, replica.out_of_memory_ms, cause, ClusterMs());
+  } else if (cause.kind() == v1::ExitCause::STOPPED && !job.stopping()) {
+    decision.restart_at_ms += limits.backoff_initial_ms;  // Its node stopped it by itself.
+  }
+  v1::Record record;
+  v1::WorkerExitRecorded& exit = *record.mutable_worker_exit_recorded();
+  *exit.mutable_actor() = life.ToProto();
+  *exit.mutable_cause() = cause;
+  exit.set_counted(counted && !done);
+  exit.set_done(done);
+  exit.set_restart_at_ms(decision.restart_at_ms);
+  NodeId node = replica.node;
+  Commit(std::move(record));
+  WorkerSoft& soft = Soft(life.path, decision.reason);
+  soft.ready = soft.stop_sent = false;
+  soft.pid = 0;
+  soft.endpoint.clear();
+  std::string actor = ReplicaKey{life.path.role, life.path.replica}.ToString();
+  Log(job, "exited", decision.reason, actor + "#" + std::to_string(life.incarnation), node);
+  if (decision.give_up) EndJob(job, v1::JOB_FAILED, absl::StrCat(actor, " ", decision.reason));
+  dirty_.insert(job.id);
+  job_views_.insert(job.id);
+}
+
+// Granted by a head that ended, or on a stream that broke, before the node got it. No failure of the worker's.
+void Cluster::RecordNeverStarted(const ActorLife& life) {
+  v1::ExitCause cause;
+  cause.set_kind(v1::ExitCause::NODE_LOST);
+  cause.set_text("its node never got it or does not know it any more");
+  RecordExit(life, cause);
+}
+
+void Cluster::EndNode(const NodeId& id, const std::string& reason) {
+  std::vector<ActorLife> lost;
+  std::set<JobId> jobs = state_.FindNode(id)->jobs;
+  for (const JobId& job_id : jobs) {
+    const JobRecord& job = *state_.FindJob(job_id);
+    for (const auto& [key, replica] : job.replicas) {
+      ActorLife life{{job_id, key.role, key.replica}, replica.incarnation};
+      if (LivesOn(life, id)) lost.push_back(life);
+    }
+  }
+  v1::Record record;
+  record.mutable_node_ended()->set_node_id(id.value());
+  record.mutable_node_ended()->set_node_incarnation(state_.FindNode(id)->incarnation);
+  record.mutable_node_ended()->set_reason(reason);
+  Commit(std::move(record));
+  v1::ExitCause cause;
+  cause.set_kind(v1::ExitCause::NODE_LOST);
+  cause.set_text(absl::StrCat("node ", id.value(), ": ", reason));
+  for (const JobId& job_id : jobs) Log(*state_.FindJob(job_id), "node_lost", reason, "", id);
+  for (const ActorLife& life : lost) RecordExit(life, cause);
+  dirty_.insert(jobs.begin(), jobs.end());
+  if (SessionId session = nodes_[id].session; session != 0) {
+    sessions_.erase(session);
+    Act(CloseSession{session, absl::AbortedError(absl::StrCat("stale epoch: the node's incarnation ended: ", reason))});
+  }
+  nodes_.erase(id);
+  node_views_.insert(id);
+}
+
+void Cluster::CheckLeases() {
+  std::vector<NodeId> lost;
+  for (auto& [id, node] : nodes_) {
+    NodeLiveness liveness = node.lease.At(now_.monotonic);
+    if (liveness == NodeLiveness::kLost) lost.push_back(id);
+    bool suspect = liveness == NodeLiveness::kSuspect;
+    if (suspect != node.suspect) node_views_.insert(id);
+    if (std::exchange(node.suspect, suspect) && !suspect && node.usable()) NodeBecameUsable(id);
+  }
+  for (const NodeId& id : lost) {
+    EndNode(id, absl::StrCat("no heartbeat for ", absl::FormatDuration(options_.lease)));
+  }
+}
+
+// A head that was stopped (a signal, a suspended machine) heard nothing: that says nothing about its nodes.
+void Cluster::ForgiveStall() {
+  absl::Duration gap = now_.monotonic - last_step_;
+  if (gap <= options_.lease / 2) return;
+  for (auto& [id, node] : nodes_) node.lease.Forgive(gap);
+}
+
+void Cluster::NodeBecameUsable(const NodeId& id) {
+  place_again_ = true;
+  const std::set<JobId>& jobs = state_.FindNode(id)->jobs;
+  dirty_.insert(jobs.begin(), jobs.end());
+  node_views_.insert(id);
+}
+
+}  // namespace troupe::scheduler

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that come, go and come back; heads that end. ClusterFixture checks replay and invariants after every step.
+#include <catch2/catch.hpp>
+
+#include "scheduler/core/cluster_fixture.h"
+
+namespace troupe::scheduler {
+namespace {
+
+using Lives = std::vector<std::string>;
+
+ActorLife Life(const std::string& job, const std::string& role, int replica, uint64_t incarnation) {
+  return {{JobId(job), role, replica}, incarnation};
+}
+
+const v1::JobSpec kTwo = Spec("two", {{"rollout", 2, 1, 1}});
+
+TEST_CASE("Cluster nodes: suspect before lost; a lost node's workers are re-placed elsewhere", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 1));
+  f.FromAgent(2, Registration("n2", 4, 1));
+  f.FromAgent(3, Registration("n3", 4, 1));
+  std::string id = f.Submit(kTwo).submit.job_id();
+  REQUIRE(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->node == NodeId("n1"));
+  auto beat = [&] { f.Heartbeat(2, 2), f.Heartbeat(3, 3); };
+  for (int i = 0; i < 4; ++i) f.Wait(absl::Seconds(2)), beat();
+  CHECK(!f.state().FindNode(NodeId("n1"))->ended);
+  f.Advance(absl::Seconds(2));
+  std::vector<Action> actions = f.Do(Tick{});
+  CHECK(f.state().FindNode(NodeId("n1"))->ended);
+  CHECK(Started(actions) == Lives{"rollout/0#2"});
+  CHECK(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->node == NodeId("n3"));
+  CHECK(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->failure_ms.empty());
+  CHECK(Of<CloseSession>(actions)[0].session == 1);
+}
+
+TEST_CASE("Cluster nodes: one that returns after its end is granted nothing before its old workers exited",
+          "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 2));
+  std::string id = f.Submit(kTwo).submit.job_id();
+  for (int i = 0; i < 5; ++i) f.Wait(absl::Seconds(2));
+  REQUIRE(f.state().FindNode(NodeId("n1"))->ended);
+  CHECK(f.job(id).state() == v1::JOB_STARTING);
+  CHECK(f.job(id).reason() == "no node has joined yet");
+  v1::AgentToHead back = Registration("n1", 4, 2, 1);
+  AddRunning(Life(id, "rollout", 0, 1), back);
+  AddRunning(Life(id, "rollout", 1, 1), back);
+  std::vector<Action> actions = f.FromAgent(2, back);
+  CHECK(Of<SendToNode>(actions)[0].message.welcome_node().unknown_workers_size() == 2);
+  CHECK(Of<SendToNode>(actions)[0].message.welcome_node().node_incarnation() == 2);
+  CHECK(Started(actions).empty());
+  CHECK(Started(f.Exited(2, Life(id, "rollout", 0, 1), v1::ExitCause::STOPPED)).empty());
+  CHECK(Started(f.Exited(2, Life(id, "rollout", 1, 1), v1::ExitCause::STOPPED)) == Lives{"rollout/0#2", "rollout/1#2"});
+}
+
+TEST_CASE("Cluster nodes: a restarted head adopts what runs, records what ended, grants anew what never came",
+          "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 0));
+  std::string id = f.Submit(Spec("three", {{"rollout", 3}})).submit.job_id();
+  f.Restart();
+  CHECK(f.state().term() == 2);
+  v1::AgentToHead back = Registration("n1", 8, 0, 1);
+  AddRunning(Life(id, "rollout", 0, 1), back);
+  v1::WorkerExited* exit = back.mutable_register_node()->add_unacknowledged_exits();
+  *exit->mutable_actor() = Life(id, "rollout", 1, 1).ToProto();
+  exit->mutable_cause()->set_kind(v1::ExitCause::SIGNALED);
+  std::vector<Action> actions = f.FromAgent(1, back);
+  CHECK(Started(actions) == Lives{"rollout/1#2", "rollout/2#2"});
+  CHECK(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->incarnation == 1);
+  CHECK(f.state().FindReplica(Life(id, "rollout", 1, 1).path)->failure_ms.size() == 1);
+  CHECK(f.state().FindReplica(Life(id, "rollout", 2, 1).path)->failure_ms.empty());
+  int acknowledged = 0;
+  for (const SendToNode& send : Of<SendToNode>(actions)) acknowledged += send.message.has_acknowledge_exit();
+  CHECK(acknowledged == 1);
+}
+
+TEST_CASE("Cluster nodes: after a head restart a node that does not come back is lost", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 2));
+  f.Submit(kTwo);
+  f.Restart();
+  for (int i = 0; i < 9; ++i) f.Wait(absl::Seconds(2));
+  CHECK(!f.state().FindNode(NodeId("n1"))->ended);
+  f.Wait(absl::Seconds(2));
+  CHECK(f.state().FindNode(NodeId("n1"))->ended);
+}
+
+TEST_CASE("Cluster nodes: a stop that was lost with its stream is sent again", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 2));
+  std::string id = f.Submit(kTwo).submit.job_id();
+  f.Do(SessionClosed{1});
+  CHECK(f.Cancel(id).ok());
+  v1::AgentToHead back = Registration("n1", 8, 2, 1);
+  AddRunning(Life(id, "rollout", 0, 1), back);
+  AddRunning(Life(id, "rollout", 1, 1), back);
+  CHECK(Stopped(f.FromAgent(2, back)) == Lives{"rollout/0#1", "rollout/1#1"});
+}
+
+TEST_CASE("Cluster nodes: a head that was stopped itself declares no node lost", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 2));
+  f.Wait(absl::Hours(1));
+  CHECK(!f.state().FindNode(NodeId("n1"))->ended);
+}
+
+TEST_CASE("Cluster nodes: older epochs, other protocols and doubles are refused", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 2));
+  v1::AgentToHead newer = Registration("n1", 8, 2, 1);
+  newer.mutable_register_node()->set_highest_term(9);
+  CHECK(Of<CloseSession>(f.FromAgent(2, newer))[0].reason.code() == absl::StatusCode::kAborted);
+  v1::AgentToHead other = Registration("n2", 8, 2);
+  other.mutable_register_node()->set_protocol_version(2);
+  CHECK(Of<CloseSession>(f.FromAgent(3, other))[0].reason.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(Of<CloseSession>(f.FromAgent(4, Registration("n1", 8, 2)))[0].reason.code() ==
+        absl::StatusCode::kAlreadyExists);
+  CHECK(Of<CloseSession>(f.Heartbeat(1, 7))[0].session == 1);
+  CHECK(Of<CloseSession>(f.Heartbeat(1, 1))[0].reason.code() == absl::StatusCode::kAborted);
+}
+
+TEST_CASE("Cluster nodes: two half-lost jobs that block each other: one goes back, both end", "[cluster]") {
+  ClusterFixture f;
+  for (int n = 1; n <= 4; ++n) f.FromAgent(n, Registration("n" + std::to_string(n), 4, 1));
+  std::string first = f.Submit(kTwo).submit.job_id(), second = f.Submit(kTwo).submit.job_id();
+  auto node_of = [&](const std::string& job, int r) {
+    return f.state().FindReplica(Life(job, "rollout", r, 1).path)->node.value();
+  };
+  // One node of each job is lost.
+  std::set<std::string> keep = {node_of(first, 0), node_of(second, 0)};
+  std::vector<Action> actions;
+  for (int i = 0; i < 5; ++i) {
+    f.Advance(absl::Seconds(2));
+    for (int n = 1; n <= 4; ++n) {
+      if (keep.contains("n" + std::to_string(n))) f.Heartbeat(n, n);
+    }
+    actions = f.Do(Tick{});
+  }
+  CHECK(Stopped(actions) == Lives{"rollout/0#1"});
+  SessionId other = static_cast<SessionId>(node_of(second, 0)[1] - '0');
+  actions = f.Exited(other, Life(second, "rollout", 0, 1), v1::ExitCause::STOPPED);
+  CHECK(Started(actions) == Lives{"rollout/1#2"});
+  CHECK(f.job(second).state() == v1::JOB_PENDING);
+  CHECK(f.job(first).state() == v1::JOB_STARTING);
+}
+
+}  // namespace
+}  // namespace troupe::scheduler

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: what follows from the state. Jobs that changed are brought as far as they can go now.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/core/cluster.h"
+
+namespace troupe::scheduler {
+
+void Cluster::Settle() {
+  while (!timers_.empty() && timers_.begin()->first <= ClusterMs()) {
+    dirty_.insert(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+  }
+  while (!dirty_.empty() || place_again_) {
+    while (!dirty_.empty()) {
+      JobId id = *dirty_.begin();
+      dirty_.erase(dirty_.begin());
+      SettleJob(id);
+    }
+    if (std::exchange(place_again_, false)) PlaceWaiting();
+  }
+  ForgetOldJobs();
+  ForgetOldNodes();
+}
+
+void Cluster::SettleJob(const JobId& id) {
+  const JobRecord* job = state_.FindJob(id);
+  if (job == nullptr || job->ended()) return;
+  if (job->stopping()) {
+    waiting_.erase(id);
+    if (job->live > 0) return StopWorkers(*job);
+    v1::Record record;
+    if (job->phase == v1::StoredJob::ENDING) {
+      record.mutable_job_ended()->set_job_id(id.value());
+      record.mutable_job_ended()->set_ended_unix_ms(now_.unix_ms);
+      ended_jobs_.insert({job->submitted.order(), id});
+      Log(*job, "ended", absl::StrCat(v1::JobState_Name(job->ending.end_state()), ": every worker has exited"));
+    } else {
+      record.mutable_job_requeued()->set_job_id(id.value());
+      dirty_.insert(id);
+      jobs_[id].progress.reset();
+      Log(*job, "requeued", job->requeue_reason);
+    }
+    Commit(std::move(record));
+    place_again_ = true;
+    job_views_.insert(id);
+    for (const auto& [key, replica] : job->replicas) Touch({id, key.role, key.replica});
+    return;
+  }
+  if (job->phase == v1::StoredJob::WAITING || job->lacks_slots()) {
+    if (waiting_.insert(id).second) place_again_ = true;
+  } else {
+    waiting_.erase(id);
+  }
+  if (job->phase != v1::StoredJob::PLACED) return;
+  bool done = std::all_of(job->replicas.begin(), job->replicas.end(), [](const auto& r) { return r.second.done; });
+  if (done) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
+  GrantWorkers(*job);
+}
+
+void Cluster::StopWorkers(const JobRecord& job) {
+  int64_t grace = job.spec().stop_grace_ms() > 0 ? job.spec().stop_grace_ms() : options_.stop_grace_ms;
+  if (jobs_[job.id].grace_ms > 0) grace = jobs_[job.id].grace_ms;
+  std::string reason = job.phase == v1::StoredJob::ENDING ? job.ending.reason() : job.requeue_reason;
+  for (const auto& [key, replica] : job.replicas) {
+    if (!replica.live) continue;
+    ActorPath path{job.id, key.role, key.replica};
+    auto node = nodes_.find(replica.node);
+    // A node that is away is told when it registers again.
+    if (node == nodes_.end() || node->second.session == 0 || workers_[path].stop_sent) continue;
+    v1::HeadToAgent message;
+    v1::StopWorker& stop = *message.mutable_stop_worker();
+    *stop.mutable_actor() = ActorLife{path, replica.incarnation}.ToProto();
+    stop.set_grace_ms(grace);
+    stop.set_reason(reason);
+    stop.set_term(term());
+    Send(node->second.session, std::move(message));
+    Soft(path, absl::StrCat("stopping: ", reason)).stop_sent = true;
+  }
+}
+
+void Cluster::GrantWorkers(const JobRecord& job) {
+  for (size_t i = 0; i < job.slots.size(); ++i) {
+    const PlacedSlot& slot = job.placed[i];
+    auto node = nodes_.find(slot.node);
+    if (!slot.placed() || node == nodes_.end() || !node->second.usable()) continue;
+    for (const ReplicaKey& key : job.slots[i].members) {
+      const Replica& replica = job.replicas.at(key);
+      if (replica.live || replica.done) continue;
+      if (replica.restart_at_ms > ClusterMs()) {
+        timers_.insert({replica.restart_at_ms, job.id});
+        continue;
+      }
+      Grant(job, key, slot);
+    }
+  }
+}
+
+void Cluster::Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlot& slot) {
+  const Replica& replica = job.replicas.at(key);
+  ActorLife life{{job.id, key.role, key.replica}, replica.incarnation + 1};
+  v1::Record record;
+  v1::WorkerGranted& granted = *record.mutable_worker_granted();
+  *granted.mutable_actor() = life.ToProto();
+  granted.set_node_id(slot.node.value());
+  granted.set_node_incarnation(slot.node_incarnation);
+  Commit(std::move(record));
+
+  v1::HeadToAgent message;
+  v1::StartWorker& start = *message.mutable_start_worker();
+  *start.mutable_actor() = life.ToProto();
+  *start.mutable_role() = job.role(key.role);
+  start.set_output_dir(job.spec().output_dir());
+  start.set_config_json(job.spec().config_json());
+  start.set_hang_timeout_ms(job.spec().hang_timeout_ms() > 0 ? job.spec().hang_timeout_ms() : options_.hang_timeout_ms);
+  start.set_term(term());
+  start.set_attempt(replica.restarts());
+  start.mutable_device_indices()->Add(slot.devices.begin(), slot.devices.end());
+  Send(nodes_.at(slot.node).session, std::move(message));
+
+  std::string why = replica.restarts() == 0
+                        ? std::string("started")
+                        : absl::StrCat("restart ", replica.restarts(), " after: ", workers_[life.path].reason);
+  WorkerSoft& soft = Soft(life.path, why);
+  soft.ready = soft.stop_sent = false;
+  Log(job, replica.restarts() == 0 ? "started" : "restarted", why,
+      key.ToString() + "#" + std::to_string(life.incarnation), slot.node);
+  job_views_.insert(job.id);
+}
+
+// Jobs that lost slots before jobs that never had any, each in the order of submission. A later one may pass an earlier
+// one that does not fit now (reservations come with queues).
+void Cluster::PlaceWaiting() {
+  std::vector<const JobRecord*> order;
+  for (const JobId& id : waiting_) order.push_back(state_.FindJob(id));
+  std::sort(order.begin(), order.end(), [](const JobRecord* a, const JobRecord* b) {
+    auto rank = [](const JobRecord* job) { return std::pair(!job->lacks_slots(), job->submitted.order()); };
+    return rank(a) < rank(b);
+  });
+  std::vector<NodeCapacity> nodes = Capacities();
+  std::vector<JobId> half_lost;
+  for (const JobRecord* job : order) {
+    bool lost_some = job->lacks_slots();
+    if (TryPlace(*job, nodes)) {
+      waiting_.erase(job->id);
+      dirty_.insert(job->id);
+    } else if (lost_some) {
+      half_lost.push_back(job->id);
+    }
+  }
+  SendBackForOthers(half_lost, nodes);
+}
+
+bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
+  std::vector<Slot> lacking;
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < job.slots.size(); ++i) {
+    if (!job.wants_place(i)) continue;
+    lacking.push_back(job.slots[i]);
+    numbers.push_back(i);
+  }
+  PlacementResult result = Place(lacking, nodes);
+  if (result.verdict != PlacementVerdict::kPlaced) {
+    std::string reason = nodes_.empty()  ? "no node has joined yet"
+                         : nodes.empty() ? "no node is ready yet"
+                                         : "waits for resources: " + result.reason;
+    JobSoft& soft = jobs_[job.id];
+    if (soft.reason != reason) {
+      Log(job, "waiting", reason);
+      job_views_.insert(job.id);
+    }
+    soft.reason = reason;
+    return false;
+  }
+  bool again = job.phase == v1::StoredJob::PLACED;
+  v1::Record record;
+  record.mutable_job_placed()->set_job_id(job.id.value());
+  for (const SlotPlacement& p : result.placements) {
+    v1::SlotPlaced* slot = record.mutable_job_placed()->add_slots();
+    slot->set_slot(static_cast<int32_t>(numbers[static_cast<size_t>(p.slot)]));
+    slot->set_node_id(p.node.value());
+    slot->set_node_incarnation(state_.FindNode(p.node)->incarnation);
+    slot->mutable_devices()->Add(p.devices.begin(), p.devices.end());
+    auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& n) { return n.node == p.node; });
+    const Slot& what = lacking[static_cast<size_t>(p.slot)];
+    Take(what.need, p.devices, *node);
+    Log(job, again ? "re-placed" : "placed", what.need.ToString(), what.ToString(), p.node);
+    node_views_.insert(p.node);
+  }
+  Commit(std::move(record));
+  jobs_[job.id].reason.clear();
+  job_views_.insert(job.id);
+  return true;
+}
+
+// Two jobs that each lost a part may each hold what the other one needs (cases.md 25): then the youngest ones that help
+// go back to the queue as a whole. One decision at a time: what is stopping already may be enough.
+void Cluster::SendBackForOthers(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes) {
+  if (half_lost.size() < 2) return;
+  for (const auto& [id, job] : state_.jobs()) {
+    if (job.phase == v1::StoredJob::REQUEUEING) return;
+  }
+  for (const JobId& wanting : half_lost) {
+    const JobRecord& job = *state_.FindJob(wanting);
+    std::vector<Slot> lacking;
+    for (size_t i = 0; i < job.slots.size(); ++i) {
+      if (job.wants_place(i)) lacking.push_back(job.slots[i]);
+    }
+    std::vector<NodeCapacity> freed = nodes;
+    std::vector<JobId> given_up;
+    for (auto other = half_lost.rbegin(); other != half_lost.rend(); ++other) {
+      if (*other == wanting) continue;
+      const JobRecord& holder = *state_.FindJob(*other);
+      for (size_t i = 0; i < holder.slots.size(); ++i) {
+        auto node = std::find_if(freed.begin(), freed.end(),
+                                 [&](const NodeCapacity& n) { return n.node == holder.placed[i].node; });
+        if (node != freed.end()) GiveBack(holder.slots[i].need, holder.placed[i].devices, *node);
+      }
+      given_up.push_back(*other);
+      if (Place(lacking, freed).verdict != PlacementVerdict::kPlaced) continue;
+      for (const JobId& id : given_up) {
+        v1::Record record;
+        record.mutable_job_requeueing()->set_job_id(id.value());
+        record.mutable_job_requeueing()->set_reason(absl::StrCat("it lost workers with a node and holds what job ",
+                                                                 wanting.value(), ", which did too, needs to go on"));
+        Commit(std::move(record));
+        Log(*state_.FindJob(id), "requeueing", result_.records.back().job_requeueing().reason());
+        dirty_.insert(id);
+        job_views_.insert(id);
+      }
+      return;
+    }
+  }
+}
+
+std::vector<NodeCapacity> Cluster::Capacities() const {
+  std::vector<NodeCapacity> nodes;
+  for (const auto& [id, node] : nodes_) {
+    if (node.usable()) nodes.push_back(CapacityOf(id, node.total, state_.FindNode(id)));
+  }
+  return nodes;
+}
+
+NodeCapacity Cluster::CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used) {
+  NodeCapacity capacity{.node = id, .total = total};
+  capacity.device_used.resize(static_cast<size_t>(total.devices));
+  if (used == nullptr) return capacity;
+  capacity.used_milli_cpus = used->used_milli_cpus;
+  capacity.used_memory_bytes = used->used_memory_bytes;
+  for (const auto& [device, shares] : used->device_used) {
+    // A node that came back with fewer devices keeps what was granted.
+    if (device < total.devices) capacity.device_used[static_cast<size_t>(device)] = shares;
+  }
+  return capacity;
+}
+
+void Cluster::ForgetOldJobs() {
+  while (ended_jobs_.size() > options_.ended_jobs_max) {
+    JobId id = ended_jobs_.begin()->second;
+    ended_jobs_.erase(ended_jobs_.begin());
+    v1::Record record;
+    record.mutable_job_forgotten()->set_job_id(id.value());
+    for (const auto& [key, replica] : state_.FindJob(id)->replicas) workers_.erase({id, key.role, key.replica});
+    Commit(std::move(record));
+    jobs_.erase(id);
+    actor_views_.erase(id);
+    job_views_.insert(id);
+  }
+}
+
+void Cluster::ForgetOldNodes() {
+  while (state_.nodes().size() > nodes_.size() + options_.ended_nodes_max) {
+    const std::pair<const NodeId, NodeRecord>* oldest = nullptr;
+    for (const auto& entry : state_.nodes()) {
+      if (entry.second.ended && (oldest == nullptr || entry.second.incarnation < oldest->second.incarnation)) {
+        oldest = &entry;
+      }
+    }
+    if (oldest == nullptr) return;
+    NodeId id = oldest->first;
+    v1::Record record;
+    record.mutable_node_forgotten()->set_node_id(id.value());
+    Commit(std::move(record));
+    node_views_.insert(id);
+  }
+}
+
+}  // namespace troupe::scheduler

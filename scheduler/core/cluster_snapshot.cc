@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterState to and from its snapshot. What is derived (slots, use of nodes) is computed again.
+#include "scheduler/core/cluster_state.h"
+
+namespace troupe::scheduler {
+namespace {
+
+v1::StoredReplica ToStored(const ReplicaKey& key, const Replica& replica) {
+  v1::StoredReplica stored;
+  stored.set_role(key.role);
+  stored.set_replica(key.replica);
+  stored.set_incarnation(replica.incarnation);
+  stored.set_live(replica.live);
+  stored.set_done(replica.done);
+  stored.set_node_id(replica.node.value());
+  stored.set_node_incarnation(replica.node_incarnation);
+  *stored.mutable_last_exit() = replica.last_exit;
+  stored.set_restart_at_ms(replica.restart_at_ms);
+  stored.mutable_failure_ms()->Add(replica.failure_ms.begin(), replica.failure_ms.end());
+  stored.set_out_of_memory_ms(replica.out_of_memory_ms);
+  return stored;
+}
+
+Replica FromStored(const v1::StoredReplica& stored) {
+  Replica replica;
+  replica.incarnation = stored.incarnation();
+  replica.live = stored.live();
+  replica.done = stored.done();
+  replica.node = NodeId(stored.node_id());
+  replica.node_incarnation = stored.node_incarnation();
+  replica.last_exit = stored.last_exit();
+  replica.restart_at_ms = stored.restart_at_ms();
+  replica.failure_ms.assign(stored.failure_ms().begin(), stored.failure_ms().end());
+  replica.out_of_memory_ms = stored.out_of_memory_ms();
+  return replica;
+}
+
+v1::StoredJob ToStored(const JobRecord& job) {
+  v1::StoredJob stored;
+  *stored.mutable_submitted() = job.submitted;
+  stored.set_phase(job.phase);
+  stored.set_stop_requested(job.stop_requested);
+  if (job.phase == v1::StoredJob::ENDING || job.ended()) *stored.mutable_ending() = job.ending;
+  stored.set_ended_unix_ms(job.ended_unix_ms);
+  for (size_t i = 0; i < job.placed.size(); ++i) {
+    const PlacedSlot& placed = job.placed[i];
+    if (!placed.placed()) continue;
+    v1::SlotPlaced* slot = stored.add_slots();
+    slot->set_slot(static_cast<int32_t>(i));
+    slot->set_node_id(placed.node.value());
+    slot->set_node_incarnation(placed.node_incarnation);
+    slot->mutable_devices()->Add(placed.devices.begin(), placed.devices.end());
+  }
+  for (const auto& [key, replica] : job.replicas) *stored.add_replicas() = ToStored(key, replica);
+  return stored;
+}
+
+}  // namespace
+
+v1::ClusterSnapshot ClusterState::ToSnapshot() const {
+  v1::ClusterSnapshot snapshot;
+  snapshot.set_term(term_);
+  snapshot.set_at_ms(at_ms_);
+  snapshot.set_last_order(last_order_);
+  snapshot.set_last_node_incarnation(last_node_incarnation_);
+  for (const auto& [id, node] : nodes_) {
+    v1::StoredNode* stored = snapshot.add_nodes();
+    stored->set_node_id(id.value());
+    stored->set_node_incarnation(node.incarnation);
+    stored->set_ended(node.ended);
+    stored->set_end_reason(node.end_reason);
+  }
+  for (const auto& [id, job] : jobs_) *snapshot.add_jobs() = ToStored(job);
+  return snapshot;
+}
+
+ClusterState ClusterState::FromSnapshot(const v1::ClusterSnapshot& snapshot) {
+  ClusterState state;
+  for (const v1::StoredNode& stored : snapshot.nodes()) {
+    NodeRecord& node = state.nodes_[NodeId(stored.node_id())];
+    node.incarnation = stored.node_incarnation();
+    node.ended = stored.ended();
+    node.end_reason = stored.end_reason();
+  }
+  for (const v1::StoredJob& stored : snapshot.jobs()) {
+    state.ApplySubmitted(stored.submitted());
+    JobRecord& job = state.jobs_.at(JobId(stored.submitted().job_id()));
+    job.phase = stored.phase();
+    job.stop_requested = stored.stop_requested();
+    job.ending = stored.ending();
+    job.ended_unix_ms = stored.ended_unix_ms();
+    for (const v1::SlotPlaced& slot : stored.slots()) state.Place(job, slot);
+    for (const v1::StoredReplica& replica : stored.replicas()) {
+      job.replicas[{replica.role(), replica.replica()}] = FromStored(replica);
+      job.live += replica.live();
+    }
+  }
+  state.term_ = snapshot.term();
+  state.at_ms_ = snapshot.at_ms();
+  state.last_order_ = snapshot.last_order();
+  state.last_node_incarnation_ = snapshot.last_node_incarnation();
+  return state;
+}
+
+}  // namespace troupe::scheduler

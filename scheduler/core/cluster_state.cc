@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/core/cluster_state.h"
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+#include "scheduler/core/restart_policy.h"
+
+namespace troupe::scheduler {
+namespace {
+
+ReplicaKey KeyOf(const v1::ActorIncarnation& actor) { return {actor.id().role(), actor.id().replica()}; }
+
+}  // namespace
+
+bool JobRecord::has_controller() const {
+  return std::any_of(spec().roles().begin(), spec().roles().end(),
+                     [](const v1::RoleSpec& role) { return role.role() == "controller"; });
+}
+
+bool JobRecord::wants_place(size_t slot) const {
+  return !placed[slot].placed() && std::any_of(slots[slot].members.begin(), slots[slot].members.end(),
+                                               [&](const ReplicaKey& key) { return !replicas.at(key).done; });
+}
+
+bool JobRecord::lacks_slots() const {
+  if (phase != v1::StoredJob::PLACED) return false;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (wants_place(i)) return true;
+  }
+  return false;
+}
+
+const v1::RoleSpec& JobRecord::role(const std::string& name) const {
+  for (const v1::RoleSpec& role : spec().roles()) {
+    if (role.role() == name) return role;
+  }
+  TROUPE_CHECK(false, "JOB-2: a replica's role is one of its job");
+}
+
+void ClusterState::Apply(const v1::Record& record) {
+  at_ms_ = std::max(at_ms_, record.at_ms());
+  switch (record.record_case()) {
+    case v1::Record::kTermStarted:
+      TROUPE_CHECK(record.term_started().term() > term_, "INC-1: terms only grow");
+      term_ = record.term_started().term();
+      return;
+    case v1::Record::kJobSubmitted:
+      return ApplySubmitted(record.job_submitted());
+    case v1::Record::kJobPlaced:
+      return ApplyPlaced(record.job_placed());
+    case v1::Record::kWorkerGranted:
+      return ApplyGranted(record.worker_granted());
+    case v1::Record::kWorkerExitRecorded:
+      return ApplyExit(record.worker_exit_recorded(), record.at_ms());
+    case v1::Record::kNodeGranted:
+      return ApplyNodeGranted(record.node_granted());
+    case v1::Record::kNodeEnded:
+      return ApplyNodeEnded(record.node_ended());
+    case v1::Record::kJobStopRequested:
+      Job(record.job_stop_requested().job_id()).stop_requested = true;
+      return;
+    case v1::Record::kJobEnding:
+      return ApplyEnding(record.job_ending());
+    case v1::Record::kJobEnded: {
+      JobRecord& job = Job(record.job_ended().job_id());
+      TROUPE_CHECK(job.phase == v1::StoredJob::ENDING && job.live == 0, "END-1: an ended job has no live worker");
+      ReleaseSlots(job);
+      job.phase = v1::StoredJob::ENDED;
+      job.ended_unix_ms = record.job_ended().ended_unix_ms();
+      return;
+    }
+    case v1::Record::kJobRequeueing: {
+      JobRecord& job = Job(record.job_requeueing().job_id());
+      TROUPE_CHECK(job.phase == v1::StoredJob::PLACED, "JOB-3: only a placed job is sent back to the queue");
+      job.phase = v1::StoredJob::REQUEUEING;
+      job.requeue_reason = record.job_requeueing().reason();
+      return;
+    }
+    case v1::Record::kJobRequeued: {
+      JobRecord& job = Job(record.job_requeued().job_id());
+      TROUPE_CHECK(job.phase == v1::StoredJob::REQUEUEING && job.live == 0, "JOB-1: a waiting job has no live worker");
+      ReleaseSlots(job);
+      job.phase = v1::StoredJob::WAITING;
+      return;
+    }
+    case v1::Record::kJobForgotten: {
+      const JobRecord& job = Job(record.job_forgotten().job_id());
+      TROUPE_CHECK(job.ended(), "END-2: only an ended job is forgotten");
+      requests_.erase(job.submitted.request_id());
+      jobs_.erase(JobId(record.job_forgotten().job_id()));
+      return;
+    }
+    case v1::Record::kNodeForgotten:
+      nodes_.erase(NodeId(record.node_forgotten().node_id()));
+      return;
+    case v1::Record::RECORD_NOT_SET:
+      break;
+  }
+  TROUPE_CHECK(false, "LOG-1: every record is of a known kind (was the store written by a newer version?)");
+}
+
+const JobRecord* ClusterState::FindJob(const JobId& id) const {
+  auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+const NodeRecord* ClusterState::FindNode(const NodeId& id) const {
+  auto it = nodes_.find(id);
+  return it == nodes_.end() ? nullptr : &it->second;
+}
+
+const Replica* ClusterState::FindReplica(const ActorPath& path) const {
+  const JobRecord* job = FindJob(path.job);
+  if (job == nullptr) return nullptr;
+  auto it = job->replicas.find({path.role, path.replica});
+  return it == job->replicas.end() ? nullptr : &it->second;
+}
+
+const JobRecord* ClusterState::FindRequest(const std::string& request_id) const {
+  auto it = requests_.find(request_id);
+  return it == requests_.end() ? nullptr : FindJob(it->second);
+}
+
+void ClusterState::ApplySubmitted(const v1::JobSubmitted& record) {
+  JobRecord job;
+  job.id = JobId(record.job_id());
+  job.submitted = record;
+  job.slots = SlotsOf(record.spec());
+  job.placed.resize(job.slots.size());
+  for (const Slot& slot : job.slots) {
+    for (const ReplicaKey& member : slot.members) job.replicas[member] = {};
+  }
+  TROUPE_CHECK(!jobs_.contains(job.id), "JOB-4: a job id is given once");
+  last_order_ = std::max(last_order_, record.order());
+  if (!record.request_id().empty()) requests_[record.request_id()] = job.id;
+  JobId id = job.id;
+  jobs_.emplace(id, std::move(job));
+}
+
+void ClusterState::ApplyPlaced(const v1::JobPlaced& record) {
+  JobRecord& job = Job(record.job_id());
+  TROUPE_CHECK(job.phase == v1::StoredJob::WAITING || job.lacks_slots(), "JOB-1: only what lacks slots is placed");
+  for (const v1::SlotPlaced& slot : record.slots()) Place(job, slot);
+  job.phase = v1::StoredJob::PLACED;
+  TROUPE_CHECK(!job.lacks_slots(), "JOB-1: a job is placed with all its slots or not at all");
+}
+
+void ClusterState::Place(JobRecord& job, const v1::SlotPlaced& slot) {
+  PlacedSlot& placed = job.placed.at(static_cast<size_t>(slot.slot()));
+  NodeRecord& node = nodes_[NodeId(slot.node_id())];
+  TROUPE_CHECK(!placed.placed(), "DEV-1: a slot that holds a node is not placed again");
+  TROUPE_CHECK(!node.ended && node.incarnation == slot.node_incarnation(), "INC-2: slots lie on living nodes");
+  placed = {NodeId(slot.node_id()), slot.node_incarnation(), {slot.devices().begin(), slot.devices().end()}};
+  const Amount& need = job.slots[static_cast<size_t>(slot.slot())].need;
+  node.used_milli_cpus += need.milli_cpus;
+  node.used_memory_bytes += need.memory_bytes;
+  for (int device : placed.devices) {
+    int32_t& used = node.device_used[device];
+    used += need.devices > 0 ? kSharesPerDevice : need.device_shares;
+    TROUPE_CHECK(used <= kSharesPerDevice, "DEV-1: a device (its share) has at most one live owner");
+  }
+  node.jobs.insert(job.id);
+}
+
+void ClusterState::ReleaseSlots(JobRecord& job) {
+  for (size_t i = 0; i < job.placed.size(); ++i) {
+    PlacedSlot& placed = job.placed[i];
+    if (!placed.placed()) continue;
+    NodeRecord& node = nodes_[placed.node];
+    const Amount& need = job.slots[i].need;
+    node.used_milli_cpus -= need.milli_cpus;
+    node.used_memory_bytes -= need.memory_bytes;
+    for (int device : placed.devices) {
+      int32_t& used = node.device_used[device];
+      used -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
+      if (used == 0) node.device_used.erase(device);
+    }
+    node.jobs.erase(job.id);
+    placed = {};
+  }
+}
+
+void ClusterState::ApplyGranted(const v1::WorkerGranted& record) {
+  JobRecord& job = Job(record.actor().id().job_id());
+  Replica& replica = job.replicas.at(KeyOf(record.actor()));
+  TROUPE_CHECK(job.phase == v1::StoredJob::PLACED, "JOB-1: workers are granted to placed jobs only");
+  TROUPE_CHECK(!replica.live, "INC-3: a replica has at most one live incarnation");
+  TROUPE_CHECK(record.actor().incarnation() > replica.incarnation, "INC-1: incarnations only grow");
+  replica.incarnation = record.actor().incarnation();
+  replica.live = true;
+  replica.node = NodeId(record.node_id());
+  replica.node_incarnation = record.node_incarnation();
+  ++job.live;
+}
+
+void ClusterState::ApplyExit(const v1::WorkerExitRecorded& record, int64_t at_ms) {
+  JobRecord& job = Job(record.actor().id().job_id());
+  Replica& replica = job.replicas.at(KeyOf(record.actor()));
+  TROUPE_CHECK(replica.live && replica.incarnation == record.actor().incarnation(),
+               "INC-4: the living one exits, once");
+  replica.live = false;
+  --job.live;
+  replica.done = record.done();
+  replica.last_exit = record.cause();
+  replica.restart_at_ms = record.restart_at_ms();
+  if (!record.counted()) return;
+  AddFailure(RestartLimits::FromProto(job.role(record.actor().id().role())), at_ms, replica.failure_ms);
+  if (record.cause().kind() == v1::ExitCause::OUT_OF_MEMORY) replica.out_of_memory_ms = at_ms;
+}
+
+void ClusterState::ApplyNodeGranted(const v1::NodeGranted& record) {
+  NodeRecord& node = nodes_[NodeId(record.node_id())];
+  TROUPE_CHECK(record.node_incarnation() > last_node_incarnation_, "INC-1: incarnations only grow");
+  TROUPE_CHECK(node.incarnation == 0 || node.ended, "INC-3: a node has at most one living incarnation");
+  node = {};
+  node.incarnation = last_node_incarnation_ = record.node_incarnation();
+}
+
+void ClusterState::ApplyNodeEnded(const v1::NodeEnded& record) {
+  NodeRecord& node = nodes_[NodeId(record.node_id())];
+  TROUPE_CHECK(!node.ended && node.incarnation == record.node_incarnation(), "INC-4: the living one ends, once");
+  for (const JobId& id : node.jobs) {
+    for (PlacedSlot& placed : jobs_.at(id).placed) {
+      if (placed.node.value() == record.node_id()) placed = {};
+    }
+  }
+  uint64_t incarnation = node.incarnation;
+  node = {};
+  node.incarnation = incarnation;
+  node.ended = true;
+  node.end_reason = record.reason();
+}
+
+void ClusterState::ApplyEnding(const v1::JobEnding& record) {
+  JobRecord& job = Job(record.job_id());
+  TROUPE_CHECK(job.phase != v1::StoredJob::ENDING && !job.ended(), "END-3: the end of a job is decided once");
+  job.ending = record;
+  job.phase = v1::StoredJob::ENDING;
+}
+
+JobRecord& ClusterState::Job(const std::string& id) {
+  auto it = jobs_.find(JobId(id));
+  TROUPE_CHECK(it != jobs_.end(), "LOG-2: a record names a job that exists");
+  return it->second;
+}
+
+}  // namespace troupe::scheduler

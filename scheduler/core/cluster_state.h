@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// ClusterState: the durable part of what the scheduler knows, and Apply, the only thing that changes it. Step applies
+// its records here as it makes them; recovery applies the same records from the store. No clock, no IO, no decisions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "scheduler/core/placement.h"
+#include "scheduler/core/slots.h"
+#include "troupe/v1/store.pb.h"
+
+namespace troupe::scheduler {
+
+using JobPhase = v1::StoredJob::Phase;
+
+struct Replica {
+  uint64_t incarnation = 0;  // Of the last grant; 0: never granted.
+  bool live = false;         // Granted, and its exit is not recorded.
+  bool done = false;
+  NodeId node;  // Of the last grant.
+  uint64_t node_incarnation = 0;
+  v1::ExitCause last_exit;  // kind unspecified: none yet.
+  int64_t restart_at_ms = 0;
+  std::vector<int64_t> failure_ms;
+  int64_t out_of_memory_ms = 0;
+
+  int restarts() const { return incarnation == 0 ? 0 : static_cast<int>(incarnation) - 1; }
+};
+
+struct PlacedSlot {
+  NodeId node;  // Empty: it has none.
+  uint64_t node_incarnation = 0;
+  std::vector<int> devices;
+  bool placed() const { return !node.empty(); }
+};
+
+struct JobRecord {
+  JobId id;
+  v1::JobSubmitted submitted;
+  JobPhase phase = v1::StoredJob::WAITING;
+  bool stop_requested = false;
+  v1::JobEnding ending;  // From phase ENDING on.
+  int64_t ended_unix_ms = 0;
+  std::vector<Slot> slots;         // SlotsOf(spec)
+  std::vector<PlacedSlot> placed;  // By slot.
+  std::map<ReplicaKey, Replica> replicas;
+  int live = 0;                // Replicas that are live.
+  std::string requeue_reason;  // Soft: why it was sent back; for people.
+
+  const v1::JobSpec& spec() const { return submitted.spec(); }
+  bool has_controller() const;
+  bool ended() const { return phase == v1::StoredJob::ENDED; }
+  // Its workers are to be stopped.
+  bool stopping() const { return phase == v1::StoredJob::ENDING || phase == v1::StoredJob::REQUEUEING; }
+  // The slot has no node and a member that has work left.
+  bool wants_place(size_t slot) const;
+  // Placed once, but some slots want a place again.
+  bool lacks_slots() const;
+  const v1::RoleSpec& role(const std::string& name) const;
+};
+
+struct NodeRecord {
+  uint64_t incarnation = 0;
+  bool ended = false;
+  std::string end_reason;
+  // What placed slots hold, by device number where devices are concerned.
+  int64_t used_milli_cpus = 0;
+  int64_t used_memory_bytes = 0;
+  std::map<int, int32_t> device_used;
+  std::set<JobId> jobs;  // That hold a slot on it.
+};
+
+class ClusterState {
+ public:
+  // Requires: the record follows from this state (a broken log is a bug or corruption: TROUPE_CHECK with the id of the
+  // invariant). Unknown record kinds are refused the same way.
+  void Apply(const v1::Record& record);
+
+  v1::ClusterSnapshot ToSnapshot() const;
+  static ClusterState FromSnapshot(const v1::ClusterSnapshot& snapshot);
+
+  uint64_t term() const { return term_; }
+  int64_t at_ms() const { return at_ms_; }  // The largest at_ms applied.
+  uint64_t last_order() const { return last_order_; }
+  uint64_t last_node_incarnation() const { return last_node_incarnation_; }
+  const std::map<JobId, JobRecord>& jobs() const { return jobs_; }
+  const std::map<NodeId, NodeRecord>& nodes() const { return nodes_; }
+  const JobRecord* FindJob(const JobId& id) const;
+  const NodeRecord* FindNode(const NodeId& id) const;
+  const Replica* FindReplica(const ActorPath& path) const;
+  // The job of a request id; nullptr when none.
+  const JobRecord* FindRequest(const std::string& request_id) const;
+
+ private:
+  void ApplySubmitted(const v1::JobSubmitted& record);
+  void ApplyPlaced(const v1::JobPlaced& record);
+  void ApplyGranted(const v1::WorkerGranted& record);
+  void ApplyExit(const v1::WorkerExitRecorded& record, int64_t at_ms);
+  void ApplyNodeGranted(const v1::NodeGranted& record);
+  void ApplyNodeEnded(const v1::NodeEnded& record);
+  void ApplyEnding(const v1::JobEnding& record);
+  void Place(JobRecord& job, const v1::SlotPlaced& slot);
+  void ReleaseSlots(JobRecord& job);
+  JobRecord& Job(const std::string& id);
+
+  uint64_t term_ = 0;
+  int64_t at_ms_ = 0;
+  uint64_t last_order_ = 0;
+  uint64_t last_node_incarnation_ = 0;
+  std::map<JobId, JobRecord> jobs_;
+  std::map<NodeId, NodeRecord> nodes_;
+  std::map<std::string, JobId> requests_;
+};
+
+}  // namespace troupe::scheduler

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster: what readers see. A view is built in the step that changed it and leaves when that step is durable.
+#include <algorithm>
+
+#include "scheduler/core/cluster.h"
+
+namespace troupe::scheduler {
+
+void Cluster::Publish() {
+  for (const auto& [id, keys] : std::exchange(actor_views_, {})) {
+    const JobRecord* job = state_.FindJob(id);
+    if (job == nullptr) continue;
+    PublishActors publish{id.value(), {}};
+    for (const ReplicaKey& key : keys) publish.actors.push_back(ActorView(*job, key));
+    Act(std::move(publish));
+  }
+  for (const JobId& id : std::exchange(job_views_, {})) {
+    const JobRecord* job = state_.FindJob(id);
+    Act(PublishJob{id.value(), job == nullptr ? nullptr : std::make_shared<const v1::Job>(JobView(*job))});
+  }
+  for (const NodeId& id : std::exchange(node_views_, {})) {
+    bool known = state_.FindNode(id) != nullptr;
+    auto node = nodes_.find(id);
+    Act(PublishNode{id.value(), known ? std::make_shared<const v1::Node>(NodeView(id)) : nullptr,
+                    node == nodes_.end() ? Monotonic() : node->second.lease.heard()});
+  }
+}
+
+v1::JobState Cluster::StateOf(const JobRecord& job) const {
+  switch (job.phase) {
+    case v1::StoredJob::WAITING:
+      return v1::JOB_PENDING;
+    case v1::StoredJob::ENDING:
+      return v1::JOB_STOPPING;
+    case v1::StoredJob::ENDED:
+      return job.ending.end_state();
+    default:
+      break;
+  }
+  if (job.has_controller()) return jobs_.at(job.id).progress ? v1::JOB_RUNNING : v1::JOB_STARTING;
+  bool up = std::all_of(job.replicas.begin(), job.replicas.end(), [&](const auto& r) {
+    auto soft = workers_.find({job.id, r.first.role, r.first.replica});
+    return r.second.done || (r.second.live && soft != workers_.end() && soft->second.ready);
+  });
+  return up ? v1::JOB_RUNNING : v1::JOB_STARTING;
+}
+
+v1::Job Cluster::JobView(const JobRecord& job) const {
+  v1::Job view;
+  view.set_job_id(job.id.value());
+  *view.mutable_spec() = job.spec();
+  view.set_state(StateOf(job));
+  const JobSoft& soft = jobs_.at(job.id);
+  bool ends = job.phase == v1::StoredJob::ENDING || job.ended();
+  view.set_reason(ends                                     ? job.ending.reason()
+                  : job.phase == v1::StoredJob::REQUEUEING ? job.requeue_reason
+                                                           : soft.reason);
+  view.set_submitted_unix_ms(job.submitted.submitted_unix_ms());
+  view.set_ended_unix_ms(job.ended_unix_ms);
+  if (soft.progress) *view.mutable_progress() = *soft.progress;
+  view.set_summary_json(job.ending.summary_json());
+  view.set_stop_requested(job.stop_requested);
+  view.set_interrupted(job.ending.interrupted());
+  return view;
+}
+
+v1::Actor Cluster::ActorView(const JobRecord& job, const ReplicaKey& key) const {
+  const Replica& replica = job.replicas.at(key);
+  ActorPath path{job.id, key.role, key.replica};
+  auto found = workers_.find(path);
+  const WorkerSoft soft = found == workers_.end() ? WorkerSoft{} : found->second;
+  v1::Actor view;
+  *view.mutable_address()->mutable_actor() = ActorLife{path, replica.incarnation}.ToProto();
+  view.mutable_address()->set_node_id(replica.node.value());
+  view.set_restarts(replica.restarts());
+  view.set_reason(soft.reason);
+  view.set_since_unix_ms(soft.since_unix_ms);
+  if (replica.last_exit.kind() != v1::ExitCause::KIND_UNSPECIFIED) *view.mutable_last_exit() = replica.last_exit;
+  if (replica.live) {
+    view.mutable_address()->set_pid(soft.pid);
+    view.mutable_address()->set_endpoint(soft.endpoint);
+    view.set_state(soft.stop_sent ? v1::ACTOR_STOPPING : soft.ready ? v1::ACTOR_READY : v1::ACTOR_STARTING);
+  } else {
+    bool over = replica.done || job.ended() || job.phase == v1::StoredJob::ENDING;
+    view.set_state(over ? v1::ACTOR_DEAD : v1::ACTOR_PENDING);
+  }
+  return view;
+}
+
+v1::Node Cluster::NodeView(const NodeId& id) const {
+  const NodeRecord& record = *state_.FindNode(id);
+  v1::Node view;
+  view.set_node_id(id.value());
+  view.set_incarnation(record.incarnation);
+  auto found = nodes_.find(id);
+  if (found == nodes_.end()) {
+    view.set_state("lost");
+    return view;
+  }
+  const NodeSoft& node = found->second;
+  view.set_state(!node.registered || !node.unknown.empty() ? "reconciling"
+                 : node.suspect                            ? "suspect"
+                 : node.session == 0                       ? "disconnected"
+                                                           : "ready");
+  *view.mutable_total() = node.total.ToProto();
+  Amount used{.milli_cpus = record.used_milli_cpus, .memory_bytes = record.used_memory_bytes};
+  used.devices = static_cast<int32_t>(record.device_used.size());
+  *view.mutable_used() = used.ToProto();
+  view.set_version(node.info.version());
+  view.set_address(node.info.agent_endpoint());
+  return view;
+}
+
+}  // namespace troupe::scheduler

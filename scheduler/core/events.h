@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes into the scheduler's state machine (events) and what comes out of it (actions). Plain values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/base/monotonic.h"
+#include "troupe/v1/head.pb.h"
+#include "troupe/v1/node.pb.h"
+#include "troupe/v1/store.pb.h"
+
+namespace troupe::scheduler {
+
+using CallId = uint64_t;     // Of a request that waits for an Answer; chosen by the driver.
+using SessionId = uint64_t;  // Of a stream of an agent; chosen by the driver, never used again, never 0.
+
+// Both clocks as the driver read them: decisions use the monotonic one; the other is for what people read.
+struct Now {
+  Monotonic monotonic;
+  int64_t unix_ms = 0;
+};
+
+// ---- Events ----
+struct StartTerm {};  // First after recovery; once.
+struct Tick {};       // At the latest at Cluster::NextWake().
+struct SubmitJob {
+  CallId call = 0;
+  v1::SubmitJobRequest request;
+  uint64_t entropy = 0;  // For the job's id.
+};
+struct CancelJob {
+  CallId call = 0;
+  v1::CancelJobRequest request;
+};
+struct StopJob {
+  CallId call = 0;
+  std::string job_id;
+};
+struct FinishJob {
+  CallId call = 0;
+  v1::FinishJobRequest request;
+};
+struct ReportProgress {
+  CallId call = 0;
+  v1::ReportProgressRequest request;
+};
+struct FromNode {
+  SessionId session = 0;
+  v1::AgentToHead message;
+  Monotonic received;  // When it came in: a busy driver makes no heartbeat late.
+};
+struct SessionClosed {
+  SessionId session = 0;
+};
+using Event =
+    std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, FromNode, SessionClosed>;
+
+// ---- Actions: they leave in order, when the records of their step are durable ----
+struct Answer {
+  CallId call = 0;
+  absl::Status status;
+  v1::SubmitJobResponse submit;  // For SubmitJob; for StopJob and CancelJob only job_id.
+};
+struct SendToNode {
+  SessionId session = 0;  // Dropped when that session has ended.
+  v1::HeadToAgent message;
+};
+struct CloseSession {
+  SessionId session = 0;
+  absl::Status reason;
+};
+// What readers may see from now on.
+struct PublishJob {
+  std::string job_id;
+  std::shared_ptr<const v1::Job> job;  // Without actors; nullptr: forgotten.
+};
+struct PublishActors {
+  std::string job_id;
+  std::vector<v1::Actor> actors;  // Those that changed.
+};
+struct PublishNode {
+  std::string node_id;
+  std::shared_ptr<const v1::Node> node;  // Without last_heartbeat_ms_ago; nullptr: forgotten.
+  Monotonic heard;
+};
+// A line of a job's events.jsonl.
+struct WriteEvent {
+  std::string job_id;
+  std::string output_dir;
+  int64_t unix_ms = 0;
+  std::string event;  // "submitted", "placed", "started", "ready", "exited", "restart", "node_lost", ...
+  std::string actor;  // "rollout/0#2", "" none
+  std::string node_id;
+  std::string reason;
+};
+using Action = std::variant<Answer, SendToNode, CloseSession, PublishJob, PublishActors, PublishNode, WriteEvent>;
+
+struct StepResult {
+  std::vector<v1::Record> records;  // One batch: all or none of it becomes durable.
+  std::vector<Action> actions;
+};
+
+}  // namespace troupe::scheduler

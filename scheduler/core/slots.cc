@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/core/slots.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/status.h"
+
+namespace troupe::scheduler {
+namespace {
+
+std::string BytesText(int64_t bytes) {
+  if (bytes >= int64_t{1} << 30) return absl::StrFormat("%.4g GiB", static_cast<double>(bytes) / (1 << 30));
+  return absl::StrFormat("%.4g MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void TakeLargest(const Amount& other, Amount& need) {
+  need.milli_cpus = std::max(need.milli_cpus, other.milli_cpus);
+  need.memory_bytes = std::max(need.memory_bytes, other.memory_bytes);
+  need.devices = std::max(need.devices, other.devices);
+  need.device_shares = std::max(need.device_shares, other.device_shares);
+  if (need.devices > 0) need.device_shares = 0;  // A whole device holds every share.
+  if (need.device_kind.empty()) need.device_kind = other.device_kind;
+}
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  }) && std::isalnum(static_cast<unsigned char>(name[0]));
+}
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+constexpr char kNameRule[] = "use letters, digits, '-', '_' and '.', starting with a letter or digit, at most 64";
+
+absl::Status CheckResources(const v1::Resources& r) {
+  if (!std::isfinite(r.cpus()) || r.cpus() < 0 || r.cpus() > kCpusMax) {
+    return Bad(absl::StrCat("cpus is ", r.cpus(), ": it must be between 0 and ", kCpusMax));
+  }
+  if (r.memory_bytes() < 0) return Bad(absl::StrCat("memory_bytes is ", r.memory_bytes(), ": it must not be negative"));
+  if (r.devices() < 0 || r.devices() > kDevicesMax) {
+    return Bad(absl::StrCat("devices is ", r.devices(), ": it must be between 0 and ", kDevicesMax));
+  }
+  if (r.device_share() != 0 && !(r.device_share() > 0 && r.device_share() < 1)) {
+    return Bad(absl::StrCat("device_share is ", r.device_share(), ": it must be above 0 and below 1"));
+  }
+  if (r.device_share() != 0 && r.devices() != 0) return Bad("devices and device_share are both given: give one");
+  return absl::OkStatus();
+}
+
+absl::Status CheckRole(const v1::RoleSpec& role) {
+  if (!IsName(role.role())) return Bad(absl::StrCat("the name is not allowed: ", kNameRule));
+  if (role.actor_class().empty()) return Bad("actor_class is empty: name the class to start");
+  if (role.replicas() < 1 || role.replicas() > kReplicasMax) {
+    return Bad(absl::StrCat("replicas is ", role.replicas(), ": it must be between 1 and ", kReplicasMax));
+  }
+  if (role.role() == "controller" && role.replicas() != 1) return Bad("replicas must be 1: a job has one controller");
+  TROUPE_RETURN_IF_ERROR(Annotate(CheckResources(role.resources()), "resources"));
+  const v1::RestartPolicy& restart = role.restart();
+  if (restart.max_restarts() < 0 || restart.window_ms() < 0 || restart.backoff_initial_ms() < 0 ||
+      restart.backoff_max_ms() < 0) {
+    return Bad("restart: a value is negative");
+  }
+  return absl::OkStatus();
+}
+
+// Roles of one group that name different kinds of device can share no slot.
+absl::Status CheckGroups(const v1::JobSpec& spec) {
+  std::map<std::string, const v1::RoleSpec*> kinds;
+  for (const v1::RoleSpec& role : spec.roles()) {
+    const std::string& kind = role.resources().device_kind();
+    if (role.colocation_group().empty() || kind.empty()) continue;
+    auto [it, added] = kinds.emplace(role.colocation_group(), &role);
+    if (!added && it->second->resources().device_kind() != kind) {
+      return Bad(absl::StrCat("roles ", it->second->role(), " and ", role.role(), " take turns in group '",
+                              role.colocation_group(), "' but ask for devices of the kinds '",
+                              it->second->resources().device_kind(), "' and '", kind, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Amount Amount::FromProto(const v1::Resources& resources) {
+  return {.milli_cpus = std::llround(resources.cpus() * 1000),
+          .memory_bytes = resources.memory_bytes(),
+          .devices = resources.devices(),
+          .device_shares = static_cast<int32_t>(std::ceil(resources.device_share() * kSharesPerDevice - 1e-6)),
+          .device_kind = resources.device_kind()};
+}
+
+v1::Resources Amount::ToProto() const {
+  v1::Resources resources;
+  resources.set_cpus(static_cast<double>(milli_cpus) / 1000);
+  resources.set_memory_bytes(memory_bytes);
+  resources.set_devices(devices);
+  resources.set_device_share(static_cast<double>(device_shares) / kSharesPerDevice);
+  resources.set_device_kind(device_kind);
+  return resources;
+}
+
+std::string Amount::ToString() const {
+  double cpus = static_cast<double>(milli_cpus) / 1000;
+  std::string text = absl::StrCat(cpus, cpus == 1 ? " cpu" : " cpus");
+  if (memory_bytes > 0) absl::StrAppend(&text, ", ", BytesText(memory_bytes));
+  if (devices > 0) absl::StrAppend(&text, ", ", devices, devices == 1 ? " device" : " devices");
+  if (device_shares > 0)
+    absl::StrAppend(&text, ", ", static_cast<double>(device_shares) / kSharesPerDevice, " of a device");
+  if ((devices > 0 || device_shares > 0) && !device_kind.empty()) absl::StrAppend(&text, " (", device_kind, ")");
+  return text;
+}
+
+std::string Slot::ToString() const {
+  std::string text;
+  for (const ReplicaKey& member : members) absl::StrAppend(&text, text.empty() ? "" : " with ", member.ToString());
+  return text;
+}
+
+std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
+  std::vector<Slot> slots;
+  std::map<std::pair<std::string, int>, size_t> shared;  // (group, replica) -> slot
+  for (const v1::RoleSpec& role : spec.roles()) {
+    Amount need = Amount::FromProto(role.resources());
+    for (int replica = 0; replica < role.replicas(); ++replica) {
+      size_t index = slots.size();
+      if (!role.colocation_group().empty()) {
+        index = shared.emplace(std::pair(role.colocation_group(), replica), index).first->second;
+      }
+      if (index == slots.size()) slots.emplace_back();
+      slots[index].members.push_back({role.role(), replica});
+      TakeLargest(need, slots[index].need);
+    }
+  }
+  return slots;
+}
+
+absl::Status CheckJobSpec(const v1::JobSpec& spec) {
+  if (!IsName(spec.name())) return Bad(absl::StrCat("name '", spec.name(), "' is not allowed: ", kNameRule));
+  if (spec.roles().empty() || spec.roles_size() > kRolesMax) {
+    return Bad(absl::StrCat("a job has 1 to ", kRolesMax, " roles, this one has ", spec.roles_size()));
+  }
+  if (spec.output_dir().empty() || spec.output_dir()[0] != '/') {
+    return Bad(absl::StrCat("output_dir is '", spec.output_dir(), "': it must be an absolute path"));
+  }
+  if (spec.config_json().size() > kConfigBytesMax) {
+    return Bad(absl::StrCat("config_json has ", spec.config_json().size(), " bytes: at most ", kConfigBytesMax));
+  }
+  if (spec.stop_grace_ms() < 0 || spec.hang_timeout_ms() < 0)
+    return Bad("stop_grace_ms or hang_timeout_ms is negative");
+  std::set<std::string> names;
+  int64_t replicas = 0;
+  for (const v1::RoleSpec& role : spec.roles()) {
+    TROUPE_RETURN_IF_ERROR(Annotate(CheckRole(role), absl::StrCat("role '", role.role(), "'")));
+    if (!names.insert(role.role()).second) return Bad(absl::StrCat("role '", role.role(), "' is given twice"));
+    replicas += role.replicas();
+  }
+  if (replicas > kReplicasMax) {
+    return Bad(absl::StrCat("the roles have ", replicas, " replicas in all: at most ", kReplicasMax));
+  }
+  return CheckGroups(spec);
+}
+
+}  // namespace troupe::scheduler

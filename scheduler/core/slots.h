@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slots: what a job asks for, in units that are placed as a whole. A role replica is a slot of its own; replica i of
+// all roles of one colocation group shares slot i of the group, and asks for the largest of each kind.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "troupe/v1/head.pb.h"
+
+namespace troupe::scheduler {
+
+inline constexpr int kSharesPerDevice = 1000;  // A device is shared in thousandths, so that sums are exact.
+
+// Limits of a job: nothing real comes near them; a typing error does.
+inline constexpr int kReplicasMax = 10'000;  // Of one job.
+inline constexpr int kRolesMax = 256;
+inline constexpr int kCpusMax = 1'000'000;  // Of one replica.
+inline constexpr int kDevicesMax = 100'000;
+inline constexpr size_t kNameBytesMax = 64;
+inline constexpr size_t kConfigBytesMax = 1 << 20;
+
+// Amounts as whole numbers.
+struct Amount {
+  int64_t milli_cpus = 0;
+  int64_t memory_bytes = 0;   // In a need 0: not limited and not counted. In a node 0: not known and not counted.
+  int32_t devices = 0;        // Whole ones.
+  int32_t device_shares = 0;  // Thousandths of one device; then `devices` is 0.
+  std::string device_kind;    // "" any.
+
+  static Amount FromProto(const v1::Resources& resources);
+  v1::Resources ToProto() const;
+  // "2 cpus, 4 GiB, 1 device (sim)"
+  std::string ToString() const;
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+// The place of a replica in its job.
+struct ReplicaKey {
+  std::string role;
+  int32_t replica = 0;
+  std::string ToString() const { return role + "/" + std::to_string(replica); }
+  friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
+};
+
+struct Slot {
+  std::vector<ReplicaKey> members;  // At least one.
+  Amount need;
+  // "rollout/0" or "rollout/0 with actor/0"
+  std::string ToString() const;
+};
+
+// The slots of a checked spec, in the order of its roles; the index is the slot's number in records.
+std::vector<Slot> SlotsOf(const v1::JobSpec& spec);
+
+// INVALID_ARGUMENT names the field, the value and what is allowed.
+absl::Status CheckJobSpec(const v1::JobSpec& spec);
+
+}  // namespace troupe::scheduler
