@@ -43,6 +43,7 @@ class LayerTest(unittest.TestCase):
             ("tools/cli/main.cc", "<torch/types.h>"),
             ("examples/hello/hello.cc", '"tests/fixture.h"'),
             ("actors/rollout/engine.cc", "<catch2/catch.hpp>"),
+            ("actors/rollout/engine.cc", '"tests/golden/golden.h"'),
         ):
             with self.subTest(path=path, header=header):
                 self.assertEqual(includes(path, header), 1)
@@ -61,6 +62,7 @@ class LayerTest(unittest.TestCase):
             ("scheduler/server/server.cc", '"runtime/actor/mailbox.h"'),
             ("actors/rollout/engine.cc", "<ATen/ATen.h>"),
             ("actors/rollout/engine.cc", '"kernels/softmax/softmax.h"'),
+            ("actors/rollout/engine_test.cc", '"tests/golden/golden.h"'),
             ("tests/faults/kill_test.cc", '"scheduler/core/state.h"'),
             ("runtime/base/clock.cc", "<sys/timerfd.h>"),
         ):
@@ -91,6 +93,11 @@ class SourceTest(unittest.TestCase):
     def test_timed_waits_of_abseil_are_refused_but_not_in_comments(self):
         self.assertEqual(len(self.problems("runtime/a.cc", SPDX + "cv.WaitWithTimeout(&mu, d);\n")), 1)
         self.assertEqual(self.problems("runtime/a.cc", SPDX + "// no WaitWithTimeout here\n"), [])
+
+    def test_types_that_differ_from_the_standard_ones_stay_out_of_headers(self):
+        line = "absl::string_view Name();\n"
+        self.assertEqual(len(self.problems("runtime/a.h", SPDX + "#pragma once\n" + line)), 1)
+        self.assertEqual(self.problems("runtime/a.cc", SPDX + line), [])
 
     def test_long_functions_are_found_with_their_length(self):
         body = "".join(f"  x += {i};\n" for i in range(80))

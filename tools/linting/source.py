@@ -15,9 +15,10 @@ _FORBIDDEN = (
         r"\b(WaitWithTimeout|WaitWithDeadline|AwaitWithTimeout|AwaitWithDeadline|WaitForNotificationWith(Timeout|Deadline))\b",
         "this Abseil's timed waits follow the wall clock; use runtime/base/mutex.h",
     ),
-    (r"\babsl::string_view\b", "it is not std::string_view in this Abseil; use the standard type"),
-    (r"\babsl::optional\b", "it is not std::optional in this Abseil; use the standard type"),
 )
+
+# In headers only: a .cc file converts where it calls Abseil.
+_FORBIDDEN_IN_HEADERS = ((r"\babsl::(string_view|optional|variant|any)\b", "it is not the standard type in this Abseil; use std::"),)
 
 
 def problems(path, text):
@@ -31,7 +32,7 @@ def problems(path, text):
         yield 1, "the header has no #pragma once"
     for number, line in enumerate(lines, 1):
         code = line.split("//")[0]
-        for pattern, why in _FORBIDDEN:
+        for pattern, why in _FORBIDDEN + (_FORBIDDEN_IN_HEADERS if path.endswith(".h") else ()):
             if re.search(pattern, code):
                 yield number, why
     if path.endswith("_test.cc"):
