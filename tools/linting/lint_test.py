@@ -83,6 +83,11 @@ class SourceTest(unittest.TestCase):
         self.assertEqual(len(self.problems("runtime/a.h", "int x;\n")), 2)
         self.assertEqual(self.problems("runtime/a.h", SPDX + "#pragma once\n"), [])
 
+    def test_build_files_use_the_rules_of_the_project(self):
+        licence = "# SPDX-License-Identifier: Apache-2.0\n"
+        self.assertEqual(len(self.problems("runtime/BUILD.bazel", licence + 'cc_library(name = "a")\n')), 1)
+        self.assertEqual(self.problems("runtime/BUILD.bazel", licence + 'troupe_cc_library(name = "a")\n'), [])
+
     def test_test_names_are_sentences_with_a_tag(self):
         good = SPDX + 'TEST_CASE("Mailbox: a full mailbox answers RESOURCE_EXHAUSTED", "[mailbox]") {}\n'
         self.assertEqual(self.problems("runtime/a_test.cc", good), [])

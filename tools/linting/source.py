@@ -26,6 +26,10 @@ def problems(path, text):
     lines = text.splitlines()
     if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:3]):
         yield 1, "the file does not start with 'SPDX-License-Identifier: Apache-2.0'"
+    if path.endswith("BUILD.bazel") and not path.startswith("third_party/"):
+        for number, line in enumerate(lines, 1):
+            if re.match(r"\s*(native\.)?(cc_library|cc_binary|cc_test|genrule)\(", line):
+                yield number, "use the rules of tools/bazel/rules.bzl, which hold the project's options"
     if not path.endswith((".h", ".cc", ".cu", ".cuh")):
         return
     if path.endswith((".h", ".cuh")) and "#pragma once" not in text:
