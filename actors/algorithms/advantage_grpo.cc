@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // grpo: a response's score against its group.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+
 #include "actors/algorithms/group_scores.h"
 
 namespace troupe {
 namespace {
-
-std::vector<double> ScoresAt(const std::vector<double>& scores, const std::vector<int64_t>& rows) {
-  std::vector<double> values;
-  for (int64_t row : rows) values.push_back(scores[static_cast<size_t>(row)]);
-  return values;
-}
 
 absl::StatusOr<Advantages> Grpo(const AdvantageInputs& inputs, const OptionValues& options) {
   absl::StatusOr<GroupScores> scored = ScoresOf(inputs);
@@ -20,17 +18,16 @@ absl::StatusOr<Advantages> Grpo(const AdvantageInputs& inputs, const OptionValue
     return UnknownName("scale_rewards", scale, {"group", "batch", "none"});
   }
   const bool divide = options.Flag("norm_adv_by_std_in_grpo") && scale != "none";
-  const double batch_std = SpreadOf(scored->scores).std;
-  std::vector<double> values(scored->scores.size());
-  for (const auto& [group, rows] : scored->groups) {
-    Spread spread = SpreadOf(ScoresAt(scored->scores, rows));
-    if (rows.size() == 1) spread = {.mean = 0, .std = 1};  // a group of one keeps its score
-    const double divisor = (scale == "batch" ? batch_std : spread.std) + epsilon;
-    for (int64_t row : rows) {
-      const double centred = scored->scores[static_cast<size_t>(row)] - spread.mean;
-      values[static_cast<size_t>(row)] = divide ? centred / divisor : centred;
-    }
+  at::Tensor values = at::zeros_like(scored->scores);
+  for (const at::Tensor& rows : scored->groups) {
+    const at::Tensor scores = scored->scores.index_select(0, rows);
+    const bool single = rows.numel() == 1;  // keeps its score: mean 0, deviation 1
+    at::Tensor centred = single ? scores : scores - scores.mean();
+    if (!single && scores.max().equal(scores.min())) centred = at::zeros_like(scores);  // whatever the mean rounds to
+    if (divide && scale == "group") centred = centred / ((single ? at::ones_like(scores) : scores.std()) + epsilon);
+    values.index_copy_(0, rows, centred);
   }
+  if (divide && scale == "batch") values = values / (scored->scores.std() + epsilon);
   const at::Tensor advantages = OnEachToken(values, inputs.response_mask);
   return Advantages{.advantages = advantages, .returns = advantages};
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of whole responses and their statistics by group, for outcome-based advantage estimators.
+// Scores of whole responses by group, for outcome-based advantage estimators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,20 +12,14 @@
 namespace troupe {
 
 struct GroupScores {
-  std::vector<double> scores;                      // [rows]: the sum of a row's token-level rewards
-  std::map<int64_t, std::vector<int64_t>> groups;  // group -> its rows
+  at::Tensor scores;               // [rows]: the sum of a row's token-level rewards, in their type
+  std::vector<at::Tensor> groups;  // of each group its rows, int64
 };
 
 // InvalidArgument if an input is undefined or of another shape.
 absl::StatusOr<GroupScores> ScoresOf(const AdvantageInputs& inputs);
 
-struct Spread {
-  double mean = 0;
-  double std = 0;  // Bessel-corrected; 0 for fewer than two
-};
-Spread SpreadOf(const std::vector<double>& values);
-
-// One value a row, on each of its response tokens: [rows, tokens], of the mask's type.
-at::Tensor OnEachToken(const std::vector<double>& row_values, const at::Tensor& response_mask);
+// One value a row, on each of its response tokens: [rows, tokens].
+at::Tensor OnEachToken(const at::Tensor& row_values, const at::Tensor& response_mask);
 
 }  // namespace troupe

@@ -11,6 +11,8 @@
 namespace troupe::packed {
 namespace {
 
+constexpr double kProductsPerTask = 1e5;  // less is not worth a thread
+
 // One key/value head of one segment: rows [begin, begin + length) as queries; keys are the prefix and then those rows.
 struct Task {
   Segment prefix;  // the prompt, empty for the prompt itself
@@ -97,7 +99,7 @@ TROUPE_VECTORISED void ForwardRows(const HeadView& view, const Task& task, int64
       Dots(q, view.k + task.prefix.begin * view.stride, view.stride, task.prefix.length, dim, view.scale, scores);
       Dots(q, view.k + task.own.begin * view.stride, view.stride, t + 1, dim, view.scale, scores + task.prefix.length);
       float highest = scores[0];
-      for (int64_t j = 1; j < keys; ++j) highest = std::max(highest, scores[j]);
+      for (int64_t j = 1; j < keys; ++j) highest = scores[j] > highest ? scores[j] : highest;
       float sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (int64_t j = 0; j < keys; ++j) {
@@ -172,6 +174,21 @@ int64_t MostKeys(const std::vector<GroupRows>& groups) {
   return most;
 }
 
+// Tasks that make up enough work, given how many there are.
+int64_t TasksPerThread(const std::vector<GroupRows>& groups, const AttentionShape& shape, int64_t tasks) {
+  double pairs = 0;  // of a query and a key
+  for (const GroupRows& group : groups) {
+    const double prompt = static_cast<double>(group.prompt.length);
+    pairs += prompt * prompt / 2;
+    for (const Segment& response : group.responses) {
+      const double length = static_cast<double>(response.length);
+      pairs += length * (prompt + length / 2);
+    }
+  }
+  const double products = pairs * static_cast<double>(2 * shape.heads * shape.head_dim);
+  return std::max<int64_t>(1, static_cast<int64_t>(kProductsPerTask * static_cast<double>(tasks) / (products + 1)));
+}
+
 void ZeroKeysAndValues(const Segment& segment, const AttentionShape& shape, float* dk, float* dv) {
   for (int64_t row = segment.begin; row < segment.begin + segment.length; ++row) {
     std::fill_n(dk + row * shape.row_width(), shape.head_dim, 0.0f);
@@ -190,7 +207,8 @@ void Attention(const std::vector<GroupRows>& groups, const AttentionShape& shape
   }
   const int64_t per_kv = shape.heads / shape.kv_heads;
   const int64_t most_keys = MostKeys(groups);
-  at::parallel_for(0, static_cast<int64_t>(tasks.size()) * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t count = static_cast<int64_t>(tasks.size()) * shape.kv_heads;
+  at::parallel_for(0, count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(most_keys));
     for (int64_t i = begin; i < end; ++i) {
       const Task& task = tasks[static_cast<size_t>(i / shape.kv_heads)];
@@ -206,7 +224,8 @@ void AttentionBackward(const std::vector<GroupRows>& groups, const AttentionShap
   const int64_t per_kv = shape.heads / shape.kv_heads;
   const int64_t most_keys = MostKeys(groups);
   // A task owns one key/value head of a whole group, so every gradient has one writer and one order of additions.
-  at::parallel_for(0, static_cast<int64_t>(groups.size()) * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t count = static_cast<int64_t>(groups.size()) * shape.kv_heads;
+  at::parallel_for(0, count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
     std::vector<float> scratch(static_cast<size_t>(2 * most_keys));
     for (int64_t i = begin; i < end; ++i) {
       const GroupRows& group = groups[static_cast<size_t>(i / shape.kv_heads)];

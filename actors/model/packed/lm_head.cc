@@ -13,11 +13,14 @@
 namespace troupe::packed {
 namespace {
 
-constexpr int64_t kBlock = 512;  // sums of this many floats are added up in double
+constexpr int64_t kElementsPerTask = 16384;  // less is not worth a thread
+constexpr int64_t kBlock = 512;              // sums of this many floats are added up in double
 
 int64_t ChunkRows(const LmHead& head) {
   return std::max<int64_t>(1, kLogitsBytesMax / (head.vocab_size * static_cast<int64_t>(sizeof(float))));
 }
+
+int64_t RowsPerTask(const LmHead& head) { return std::max<int64_t>(1, kElementsPerTask / head.vocab_size); }
 
 struct RowSums {
   float highest = 0;
@@ -101,7 +104,7 @@ LmHeadState LmHeadForward(const LmHead& head, const PackedLayout& layout, const 
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const int64_t count = std::min(chunk, rows - begin);
     Linear(hidden + begin * head.width, head.weight, nullptr, scratch.data(), count, head.width, head.vocab_size);
-    at::parallel_for(0, count, 1, [&](int64_t first, int64_t last) {
+    at::parallel_for(0, count, RowsPerTask(head), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         float* z = scratch.data() + i * head.vocab_size;
         const RowSums sums = SumRow(z, head.vocab_size, head.inverse_temperature);
@@ -136,7 +139,7 @@ void LmHeadBackward(const LmHead& head, const PackedLayout& layout, const LmHead
     const int64_t count = std::min(chunk, rows - begin);
     const float* x = hidden + begin * head.width;
     if (!state.logits_kept) Linear(x, head.weight, nullptr, scratch.data(), count, head.width, head.vocab_size);
-    at::parallel_for(0, count, 1, [&](int64_t first, int64_t last) {
+    at::parallel_for(0, count, RowsPerTask(head), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         GradientOfRow(head, layout, state, begin + i, scratch.data() + i * head.vocab_size, state.logits_kept,
                       d_logprobs, d_entropy);

@@ -53,7 +53,6 @@ struct TrainerOptions {
   // rollout, trainer
   double temperature = 1.0;       // logits are divided by it, on every side
   int64_t total_steps = 0;        // length of the schedules
-  int64_t seed = 1;               // order of mini-batches when ppo_epochs > 1
   bool skip_equal_groups = true;  // leave out the passes of groups that cannot have a gradient (DESIGN.md)
 };
 
