@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node agent in a process of its own, so that tests can kill it:
+//   agent_main HEAD RUNTIME_DIR TOKEN KEEPER WORKER AGENT_LOSS_GRACE_MS
+// SIGTERM shuts it down. Exit status 0, or 1 with the reason on stderr.
+#include <signal.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/agent/node_agent.h"
+#include "runtime/base/status.h"
+
+int main(int argc, char** argv) {
+  if (argc != 7) return 2;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  troupe::AgentOptions options{
+      .head_target = argv[1],
+      .security = {.token = argv[3]},
+      .runtime_dir = argv[2],
+      .node_id = "test-node",
+      .resources = {.cpus = 4, .devices = "sim:2"},
+      .keeper_program = argv[4],
+      .worker_binary = argv[5],
+      .agent_loss_grace = absl::Milliseconds(std::atoi(argv[6])),
+      .remove_runtime_dir = true,
+      .log = [](const std::string& text) { std::fprintf(stderr, "agent: %s\n", text.c_str()); }};
+  auto agent = troupe::NodeAgent::Start(options);
+  if (!agent.ok()) {
+    std::fprintf(stderr, "agent: %s\n", troupe::StatusText(agent.status()).c_str());
+    return 1;
+  }
+  int signal = 0;
+  sigwait(&signals, &signal);
+  absl::Status status = (*agent)->Shutdown(absl::Seconds(2));
+  if (!status.ok()) std::fprintf(stderr, "agent: %s\n", troupe::StatusText(status).c_str());
+  return status.ok() ? 0 : 1;
+}
