@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/server/decision_loop.h"
+
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+
+namespace troupe::scheduler {
+namespace {
+
+Now ReadClocks() { return {MonotonicNow(), absl::ToUnixMillis(WallNow())}; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions options,
+                                                                  std::unique_ptr<RecordStore> store) {
+  TROUPE_ASSIGN_OR_RETURN(RecordStore::Contents contents, store->Load());
+  ClusterState state = ClusterState::FromSnapshot(contents.snapshot);
+  for (const v1::Record& record : contents.records) state.Apply(record);
+  size_t replayed = contents.records.size();
+  std::unique_ptr<DecisionLoop> loop(new DecisionLoop(std::move(options), std::move(store), std::move(state)));
+  loop->records_since_snapshot_ = replayed;
+  loop->Step(StartTerm{});
+  loop->term_ = loop->cluster_.term();
+  std::promise<absl::Status> durable;
+  loop->store_->Append({}, [&durable](absl::Status status) { durable.set_value(std::move(status)); });
+  TROUPE_RETURN_IF_ERROR(Annotate(durable.get_future().get(), "the new term could not be recorded"));
+  loop->thread_ = std::thread([loop = loop.get()] { loop->Run(); });
+  return loop;
+}
+
+DecisionLoop::DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> store, ClusterState recovered)
+    : options_(std::move(options)), cluster_(options_.cluster, std::move(recovered)), store_(std::move(store)) {}
+
+DecisionLoop::~DecisionLoop() { Stop(); }
+
+bool DecisionLoop::Post(Event event) {
+  MutexLock lock(mutex_);
+  if (stopping_ || !status_.ok() || events_.size() >= kEventsMax) return false;
+  events_.push_back(std::move(event));
+  changed_.NotifyAll();
+  return true;
+}
+
+void DecisionLoop::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+  store_.reset();  // Makes durable, and so delivers, what is in flight.
+}
+
+absl::Status DecisionLoop::status() const {
+  MutexLock lock(mutex_);
+  return status_;
+}
+
+void DecisionLoop::Run() {
+  std::deque<Event> events;
+  while (WaitForEvents(&events)) {
+    for (const Event& event : events) Step(event);
+    events.clear();
+    // After everything that came in: silence is judged last.
+    if (MonotonicNow() >= cluster_.NextWake()) Step(Tick{});
+  }
+}
+
+// False when the loop is to end.
+bool DecisionLoop::WaitForEvents(std::deque<Event>* events) {
+  bool late_commit = false;
+  for (MutexLock lock(mutex_); !late_commit;) {
+    if (!status_.ok()) return false;
+    bool room = in_flight_.size() < kStepsAheadMax;
+    if (room && !events_.empty()) {
+      events->swap(events_);
+      return true;
+    }
+    if (stopping_ && events_.empty()) return false;
+    Monotonic now = MonotonicNow();
+    Monotonic wake = room ? cluster_.NextWake() : Monotonic::Infinite();
+    if (now >= wake) return true;
+    if (!in_flight_.empty()) {
+      Monotonic late = in_flight_.front() + options_.commit_timeout;
+      if (now >= late) {
+        late_commit = true;
+        continue;
+      }
+      wake = std::min(wake, late);
+    }
+    size_t steps = in_flight_.size();
+    changed_.WaitUntil(lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return stopping_ || !status_.ok() || (room ? !events_.empty() : in_flight_.size() < steps);
+    });
+  }
+  Fail(absl::DeadlineExceededError(
+      absl::StrCat("the store has not committed for ", absl::FormatDuration(options_.commit_timeout))));
+  return false;
+}
+
+void DecisionLoop::Step(const Event& event) {
+  StepResult result = cluster_.Step(event, ReadClocks());
+  if (result.records.empty() && result.actions.empty()) return;
+  {
+    MutexLock lock(mutex_);
+    in_flight_.push_back(MonotonicNow());
+  }
+  records_since_snapshot_ += result.records.size();
+  store_->Append(std::move(result.records), [this, actions = std::move(result.actions)](absl::Status status) mutable {
+    CommitDone(status, std::move(actions));
+  });
+  if (records_since_snapshot_ < kRecordsPerSnapshot) return;
+  records_since_snapshot_ = 0;
+  store_->Snapshot(cluster_.state().ToSnapshot(), [this](absl::Status status) {
+    if (!status.ok()) Fail(status);
+  });
+}
+
+void DecisionLoop::CommitDone(const absl::Status& status, std::vector<Action> actions) {
+  if (!status.ok()) return Fail(status);
+  {
+    MutexLock lock(mutex_);
+    in_flight_.pop_front();
+    if (!status_.ok()) return;  // It has given up already: nothing may leave any more.
+    changed_.NotifyAll();
+  }
+  for (Action& action : actions) options_.deliver(std::move(action));
+}
+
+void DecisionLoop::Fail(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (!status_.ok()) return;
+    status_ = Annotate(status, "the head can record no decision and must end");
+    changed_.NotifyAll();
+  }
+  if (options_.on_fatal) options_.on_fatal(this->status());
+}
+
+}  // namespace troupe::scheduler

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// DecisionLoop: the driver around Cluster. One thread takes events, steps, and hands the records to the store; when
+// they are durable the actions of the step are delivered, in order, on the store's thread. Steps run ahead of the disk.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "runtime/base/mutex.h"
+#include "scheduler/core/cluster.h"
+#include "scheduler/store/record_store.h"
+
+namespace troupe::scheduler {
+
+struct LoopOptions {
+  ClusterOptions cluster;
+  absl::Duration commit_timeout = absl::Seconds(30);
+  std::function<void(Action)> deliver;                // On the store's thread, or the loop's.
+  std::function<void(const absl::Status&)> on_fatal;  // Once; may be empty.
+};
+
+class DecisionLoop {
+ public:
+  static constexpr size_t kEventsMax = 100'000;     // Waiting; beyond it Post refuses.
+  static constexpr size_t kStepsAheadMax = 10'000;  // Steps whose records are not durable yet.
+  static constexpr size_t kRecordsPerSnapshot = 20'000;
+
+  // Recovers from the store, starts a term and waits until that is durable. Errors of the store.
+  static absl::StatusOr<std::unique_ptr<DecisionLoop>> Start(LoopOptions options, std::unique_ptr<RecordStore> store);
+  // Stop().
+  ~DecisionLoop();
+
+  // False: too many wait, or the loop has ended.
+  bool Post(Event event);
+
+  // Takes no more events, decides those that wait, and returns when all is durable and delivered. Idempotent.
+  void Stop();
+
+  // OK, or why it decides no more.
+  absl::Status status() const;
+  uint64_t term() const { return term_; }
+
+ private:
+  DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> store, ClusterState recovered);
+  void Run();
+  void Step(const Event& event);
+  bool WaitForEvents(std::deque<Event>* events);
+  void CommitDone(const absl::Status& status, std::vector<Action> actions);
+  void Fail(const absl::Status& status);
+
+  const LoopOptions options_;
+  Cluster cluster_;  // Of the loop's thread.
+  uint64_t term_ = 0;
+  size_t records_since_snapshot_ = 0;
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Monotonic> in_flight_ ABSL_GUARDED_BY(mutex_);  // When each step was handed to the store.
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+
+  // Destroyed before what its callbacks use.
+  std::unique_ptr<RecordStore> store_;
+  std::thread thread_;
+};
+
+}  // namespace troupe::scheduler

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/server/decision_loop.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "runtime/env/clock.h"
+
+namespace troupe::scheduler {
+namespace {
+
+// A store that commits when the test lets it, on a thread of the test's.
+class HeldStore final : public RecordStore {
+ public:
+  absl::StatusOr<Contents> Load() override { return Contents{}; }
+  void Append(std::vector<v1::Record> batch, Done done) override {
+    MutexLock lock(mutex_);
+    if (open_) return done(absl::OkStatus());
+    held_.push_back({std::move(batch), std::move(done)});
+  }
+  void Snapshot(v1::ClusterSnapshot, Done done) override { Append({}, std::move(done)); }
+
+  void Hold() {
+    MutexLock lock(mutex_);
+    open_ = false;
+  }
+  size_t held() {
+    MutexLock lock(mutex_);
+    return held_.size();
+  }
+  void Release(const absl::Status& status) {
+    std::deque<std::pair<std::vector<v1::Record>, Done>> held;
+    {
+      MutexLock lock(mutex_);
+      held.swap(held_);
+    }
+    for (auto& [batch, done] : held) done(status);
+  }
+
+ private:
+  Mutex mutex_;
+  bool open_ = true;
+  std::deque<std::pair<std::vector<v1::Record>, Done>> held_;
+};
+
+SubmitJob Submit(CallId call) {
+  SubmitJob event{call, {}, 1};
+  event.request.mutable_spec()->set_name("job");
+  event.request.mutable_spec()->set_output_dir("/tmp/job");
+  v1::RoleSpec* role = event.request.mutable_spec()->add_roles();
+  role->set_role("rollout");
+  role->set_actor_class("Rollout");
+  role->set_replicas(1);
+  return event;
+}
+
+struct Fixture {
+  explicit Fixture(absl::Duration commit_timeout = absl::Seconds(30)) {
+    auto owned = std::make_unique<HeldStore>();
+    store = owned.get();
+    LoopOptions options;
+    options.commit_timeout = commit_timeout;
+    options.deliver = [this](Action action) { answers += std::holds_alternative<Answer>(action); };
+    options.on_fatal = [this](const absl::Status& status) { fatal.set_value(status); };
+    loop = DecisionLoop::Start(std::move(options), std::move(owned)).value();
+    store->Hold();
+  }
+  bool WaitHeld(size_t count) {
+    for (int i = 0; i < 500 && store->held() < count; ++i) PauseFor(absl::Milliseconds(10));
+    return store->held() >= count;
+  }
+  HeldStore* store;
+  std::atomic<int> answers{0};
+  std::promise<absl::Status> fatal;
+  std::unique_ptr<DecisionLoop> loop;
+};
+
+TEST_CASE("DecisionLoop: steps run ahead of the disk, answers leave when it has committed", "[loop]") {
+  Fixture f;
+  CHECK(f.loop->Post(Submit(1)));
+  CHECK(f.loop->Post(Submit(2)));
+  REQUIRE(f.WaitHeld(2));
+  CHECK(f.answers == 0);
+  f.store->Release(absl::OkStatus());
+  CHECK(f.answers == 2);
+}
+
+TEST_CASE("DecisionLoop: a failed commit ends it and no later action leaves", "[loop]") {
+  Fixture f;
+  CHECK(f.loop->Post(Submit(1)));
+  REQUIRE(f.WaitHeld(1));
+  f.store->Release(absl::ResourceExhaustedError("disk full"));
+  CHECK(f.fatal.get_future().get().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(f.answers == 0);
+  CHECK(!f.loop->Post(Submit(2)));
+  CHECK(f.loop->status().code() == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("DecisionLoop: a commit that takes too long ends it, and what it would have answered is never sent",
+          "[loop]") {
+  Fixture f(absl::Milliseconds(100));
+  CHECK(f.loop->Post(Submit(1)));
+  CHECK(f.fatal.get_future().get().code() == absl::StatusCode::kDeadlineExceeded);
+  f.store->Release(absl::OkStatus());
+  CHECK(f.answers == 0);
+}
+
+}  // namespace
+}  // namespace troupe::scheduler

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/server/head_service.h"
+
+#include <algorithm>
+
+#include "runtime/env/random.h"
+#include "runtime/rpc/status.h"
+#include "scheduler/server/job_logs.h"
+#include "scheduler/server/watcher.h"
+
+namespace troupe::scheduler {
+namespace {
+
+constexpr absl::Duration kAnswerTimeout = absl::Seconds(60);  // Of a decision, for calls without a deadline.
+constexpr absl::Duration kFollowInterval = absl::Milliseconds(200);
+constexpr size_t kLogLinesPerRead = 1000;
+
+// gRPC's deadline is on the wall clock; what is left of it is taken once.
+Monotonic DeadlineOf(const grpc::ServerContext& context, absl::Duration otherwise) {
+  auto left = context.deadline() - std::chrono::system_clock::now();
+  absl::Duration duration = absl::FromChrono(std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+  return MonotonicNow() + (duration > absl::Hours(24 * 365) ? otherwise : duration);
+}
+
+}  // namespace
+
+template <typename E>
+Answer HeadService::Ask(grpc::ServerContext* context, E event) {
+  Monotonic deadline = std::min(DeadlineOf(*context, kAnswerTimeout), MonotonicNow() + kAnswerTimeout);
+  return hooks_.calls->Ask(
+      [&](CallId call) {
+        event.call = call;
+        return hooks_.post(std::move(event));
+      },
+      deadline);
+}
+
+grpc::Status HeadService::SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
+                                    v1::SubmitJobResponse* response) {
+  Answer answer = Ask(context, scheduler::SubmitJob{0, *request, RandomUint64()});
+  *response = std::move(answer.submit);
+  return ToGrpc(answer.status);
+}
+
+grpc::Status HeadService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {
+  absl::StatusOr<v1::Job> job = hooks_.board->GetJob(request->job_id());
+  if (job.ok()) *response = *std::move(job);
+  return ToGrpc(job.status());
+}
+
+grpc::Status HeadService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                                   v1::ListJobsResponse* response) {
+  absl::StatusOr<v1::ListJobsResponse> jobs = hooks_.board->ListJobs(request->page_size(), request->page_token());
+  if (jobs.ok()) *response = *std::move(jobs);
+  return ToGrpc(jobs.status());
+}
+
+grpc::Status HeadService::CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
+                                    v1::Job* response) {
+  Answer answer = Ask(context, scheduler::CancelJob{0, *request});
+  if (!answer.status.ok()) return ToGrpc(answer.status);
+  Monotonic deadline = DeadlineOf(*context, absl::InfiniteDuration());
+  // A caller that has gone is noticed at the deadline or the job's end, whichever comes first; both are bounded by the
+  // grace.
+  auto stop = [&] { return closed_.load() || context->IsCancelled(); };
+  bool ended = hooks_.board->WaitUntilEnded(request->job_id(), deadline, stop);
+  if (!ended && closed_) return ToGrpc(absl::UnavailableError("the head ends; the cancel goes on: ask again"));
+  if (!ended) return ToGrpc(absl::DeadlineExceededError("workers still stop; the cancel goes on"));
+  v1::GetJobRequest get;
+  get.set_job_id(request->job_id());
+  return GetJob(context, &get, response);
+}
+
+grpc::Status HeadService::StopJob(grpc::ServerContext* context, const v1::StopJobRequest* request, v1::Job* response) {
+  Answer answer = Ask(context, scheduler::StopJob{0, request->job_id()});
+  if (!answer.status.ok()) return ToGrpc(answer.status);
+  v1::GetJobRequest get;
+  get.set_job_id(request->job_id());
+  return GetJob(context, &get, response);
+}
+
+grpc::Status HeadService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
+                                    v1::ListNodesResponse* response) {
+  for (v1::Node& node : hooks_.board->ListNodes(MonotonicNow())) *response->add_nodes() = std::move(node);
+  return grpc::Status::OK;
+}
+
+grpc::Status HeadService::ListActors(grpc::ServerContext*, const v1::ListActorsRequest* request,
+                                     v1::ListActorsResponse* response) {
+  absl::StatusOr<std::vector<v1::Actor>> actors = hooks_.board->ListActors(request->job_id());
+  if (!actors.ok()) return ToGrpc(actors.status());
+  for (v1::Actor& actor : *actors) *response->add_actors() = std::move(actor);
+  return grpc::Status::OK;
+}
+
+grpc::Status HeadService::ReportProgress(grpc::ServerContext* context, const v1::ReportProgressRequest* request,
+                                         v1::ReportProgressResponse*) {
+  return ToGrpc(Ask(context, scheduler::ReportProgress{0, *request}).status);
+}
+
+grpc::Status HeadService::FinishJob(grpc::ServerContext* context, const v1::FinishJobRequest* request,
+                                    v1::FinishJobResponse*) {
+  return ToGrpc(Ask(context, scheduler::FinishJob{0, *request}).status);
+}
+
+grpc::Status HeadService::ReadLogs(grpc::ServerContext* context, const v1::ReadLogsRequest* request,
+                                   grpc::ServerWriter<v1::LogLine>* writer) {
+  absl::StatusOr<v1::Job> job = hooks_.board->GetJob(request->job_id());
+  if (!job.ok()) return ToGrpc(job.status());
+  if (log_readers_.fetch_add(1) >= kLogReadersMax) {
+    log_readers_.fetch_sub(1);
+    return ToGrpc(absl::ResourceExhaustedError("too many readers of logs at once: try again later"));
+  }
+  grpc::Status status = Follow(context, *request, *job, writer);
+  log_readers_.fetch_sub(1);
+  return status;
+}
+
+grpc::Status HeadService::Follow(grpc::ServerContext* context, const v1::ReadLogsRequest& request, const v1::Job& job,
+                                 grpc::ServerWriter<v1::LogLine>* writer) {
+  JobLogs logs(job.spec().output_dir(),
+               {request.job_id(), request.role(), request.replica(), request.since_unix_ms() * 1000});
+  int64_t left = request.follow() ? INT64_MAX : request.max_lines() > 0 ? request.max_lines() : kLogLinesDefault;
+  while (!context->IsCancelled() && !closed_ && left > 0) {
+    // Before the read, so that nothing that was written before the end is missed.
+    absl::StatusOr<v1::Job> now = hooks_.board->GetJob(request.job_id());
+    bool over = !request.follow() || !now.ok() || IsTerminal(now->state());
+    size_t wanted = std::min<size_t>(kLogLinesPerRead, static_cast<size_t>(left));
+    absl::StatusOr<std::vector<v1::LogLine>> lines = logs.Read(wanted);
+    if (!lines.ok()) return ToGrpc(lines.status());
+    for (const v1::LogLine& line : *lines) {
+      if (!writer->Write(line)) return grpc::Status::CANCELLED;
+    }
+    left -= static_cast<int64_t>(lines->size());
+    if (lines->size() == wanted) continue;
+    if (over) return grpc::Status::OK;
+    PauseFor(kFollowInterval);
+  }
+  return closed_ ? ToGrpc(absl::UnavailableError("the head ends")) : grpc::Status::OK;
+}
+
+grpc::ServerWriteReactor<v1::JobUpdate>* HeadService::WatchJob(grpc::CallbackServerContext*,
+                                                               const v1::WatchJobRequest* request) {
+  return WatchReactor<v1::JobUpdate>::Start(hooks_.board, request->job_id(), &closed_, [this](auto kick) {
+    MutexLock lock(mutex_);
+    std::erase_if(watchers_, [](const auto& watcher) { return watcher.expired(); });
+    watchers_.push_back(std::move(kick));
+  });
+}
+
+grpc::ServerWriteReactor<v1::ActorUpdate>* HeadService::WatchActors(grpc::CallbackServerContext*,
+                                                                    const v1::WatchActorsRequest* request) {
+  return WatchReactor<v1::ActorUpdate>::Start(hooks_.board, request->job_id(), &closed_, [this](auto kick) {
+    MutexLock lock(mutex_);
+    std::erase_if(watchers_, [](const auto& watcher) { return watcher.expired(); });
+    watchers_.push_back(std::move(kick));
+  });
+}
+
+void HeadService::Close() {
+  closed_ = true;
+  std::vector<std::weak_ptr<std::function<void()>>> watchers;
+  {
+    MutexLock lock(mutex_);
+    watchers.swap(watchers_);
+  }
+  for (const auto& watcher : watchers) {
+    if (auto kick = watcher.lock()) (*kick)();
+  }
+  hooks_.calls->CloseAll();
+  hooks_.board->WakeAll();
+}
+
+}  // namespace troupe::scheduler

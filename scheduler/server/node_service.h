@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeService: the sessions of node agents (service NodeControl). Each stream is a reactor of gRPC's callback API, so
+// that sessions cost no threads. Heartbeats are answered here, at once; everything else goes to the deciding thread.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/base/mutex.h"
+#include "scheduler/core/events.h"
+#include "troupe/v1/node.grpc.pb.h"
+
+namespace troupe::scheduler {
+
+class NodeService final : public v1::NodeControl::CallbackService {
+ public:
+  // Messages that wait to be written to one agent; an agent that reads no more is cut off.
+  static constexpr size_t kQueuedMax = 50'000;
+
+  struct Hooks {
+    std::function<bool(Event)> post;                                // False: it takes no more.
+    std::function<void(const std::string&, Monotonic)> node_heard;  // A heartbeat arrived.
+  };
+  explicit NodeService(Hooks hooks) : hooks_(std::move(hooks)) {}
+  ~NodeService() override;
+
+  void set_term(uint64_t term) { term_ = term; }
+
+  grpc::ServerBidiReactor<v1::AgentToHead, v1::HeadToAgent>* Session(grpc::CallbackServerContext* context) override;
+
+  // Dropped when the session has ended.
+  void Send(SessionId session, v1::HeadToAgent message);
+  void Close(SessionId session, const absl::Status& reason);
+  // Ends every session with UNAVAILABLE and refuses new ones.
+  void CloseAll();
+
+ private:
+  class Stream;
+  std::shared_ptr<Stream> Find(SessionId session);
+
+  const Hooks hooks_;
+  std::atomic<uint64_t> term_{0};
+  Mutex mutex_;
+  SessionId last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<SessionId, std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace troupe::scheduler
