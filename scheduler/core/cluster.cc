@@ -20,7 +20,10 @@ StepResult Cluster::Step(const Event& event, Now now) {
   Settle();
   for (const auto& [call, id] : submitted_) Act(Answer{call, absl::OkStatus(), Submitted(*state_.FindJob(id))});
   submitted_.clear();
+  // First what readers see: who gets an answer, or is started, finds it there.
+  auto others = static_cast<std::ptrdiff_t>(result_.actions.size());
   Publish();
+  std::rotate(result_.actions.begin(), result_.actions.begin() + others, result_.actions.end());
   return std::move(result_);
 }
 

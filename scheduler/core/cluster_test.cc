@@ -52,6 +52,18 @@ TEST_CASE("Cluster: a repeated request id is one job, a dry run is none", "[clus
   CHECK(f.state().jobs().size() == 1);
 }
 
+TEST_CASE("Cluster: readers see a job before its submitter is answered and before its workers start", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 2));
+  SubmitJob event{77, {}, 1};
+  *event.request.mutable_spec() = kPipeline;
+  std::vector<Action> actions = f.Do(event);
+  auto first_of = [&](auto is) { return std::find_if(actions.begin(), actions.end(), is) - actions.begin(); };
+  auto published = first_of([](const Action& a) { return std::holds_alternative<PublishJob>(a); });
+  CHECK(published < first_of([](const Action& a) { return std::holds_alternative<Answer>(a); }));
+  CHECK(published < first_of([](const Action& a) { return std::holds_alternative<SendToNode>(a); }));
+}
+
 TEST_CASE("Cluster: FinishJob stops all workers and the job ends with the last exit", "[cluster]") {
   ClusterFixture f;
   f.FromAgent(1, Registration("n1", 4, 2));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/rpc/channel.h"
