@@ -45,7 +45,9 @@ struct EngineStats {
 //
 //   auto engine = RolloutEngine::Create(config, weights, version, {.num_threads = 2}).value();
 //   engine->Add({.request_id = 1, .prompt_ids = ids, .params = {.max_new_tokens = 8, .stop_token_ids = {2}}});
-//   while (!engine->idle()) for (Generation& done : engine->Step().value()) ...
+//   while (!engine->idle()) {
+//     const std::vector<Generation> done = engine->Step().value();
+//   }
 class RolloutEngine {
  public:
   // The engine computes on the weights' own memory (float32) and holds the handle until the next version is committed.

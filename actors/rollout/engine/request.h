@@ -19,8 +19,8 @@ struct SamplingParams {
   int64_t top_k = 0;           // 0 or >= vocabulary: no cut. Exactly top_k survive; ties go to the lower token id
   double top_p = 1.0;          // in (0, 1]; 1: no cut. At least one token survives
   int64_t max_new_tokens = 0;  // > 0; the whole budget of the response, tokens already generated included
-  std::vector<int32_t> stop_token_ids;  // any of them ends the response and is its last token
-  bool ignore_eos = false;              // goes on past stop tokens until the budget is spent
+  std::vector<int32_t> stop_token_ids;  // besides the model's own end ids; each ends the response and is its last token
+  bool ignore_eos = false;              // goes on past all of these until the budget is spent
   bool greedy = false;                  // the same as temperature 0; log-probabilities are then those at temperature 1
 };
 
