@@ -33,14 +33,19 @@ void RunOnStop(Actor& actor, const std::string& reason) {
 }  // namespace
 
 ActorCell::ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor, ActorContext& context,
-                     MailboxLimits limits)
-    : class_(actor_class), context_(context), actor_(std::move(actor)), mailbox_(limits) {}
+                     MailboxLimits limits, std::function<void()> before_destructor)
+    : class_(actor_class),
+      context_(context),
+      actor_(std::move(actor)),
+      mailbox_(limits),
+      before_destructor_(std::move(before_destructor)) {}
 
 ActorCell::~ActorCell() {
   if (!thread_.joinable()) return;
   {
     MutexLock lock(mutex_);
-    TROUPE_CHECK(ended_, "an actor is stopped before its cell goes");
+    bool start_failed = started_.has_value() && !started_->ok();
+    TROUPE_CHECK(ended_ || start_failed, "an actor is stopped before its cell goes");
   }
   thread_.join();
 }
@@ -67,6 +72,7 @@ void ActorCell::Run() {
     reason = stop_reason_;
   }
   if (started.ok()) RunOnStop(*actor_, reason);
+  if (before_destructor_) before_destructor_();
   actor_ = nullptr;
   MutexLock lock(mutex_);
   ended_ = true;

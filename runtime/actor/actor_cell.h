@@ -3,7 +3,9 @@
 // destructor, all on that thread.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -27,9 +29,10 @@ struct IncomingCall {
 
 class ActorCell {
  public:
-  // `actor_class` and `context` outlive the cell.
+  // `actor_class` and `context` outlive the cell. `before_destructor` runs on the actor's thread between OnStop (or a
+  // failed OnStart) and the destructor: there the server that uses the actor's services is shut down.
   ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor, ActorContext& context,
-            MailboxLimits limits = {});
+            MailboxLimits limits = {}, std::function<void()> before_destructor = {});
   // Stop with no grace must have succeeded, or Start never been called.
   ~ActorCell();
 
@@ -53,6 +56,7 @@ class ActorCell {
   ActorContext& context_;
   std::unique_ptr<Actor> actor_;  // Touched by thread_ only, once it runs.
   Mailbox<IncomingCall> mailbox_;
+  const std::function<void()> before_destructor_;
 
   Mutex mutex_;
   ConditionVariable changed_;

@@ -69,7 +69,8 @@ v1::CallError CallErrorOf(const absl::Status& status) {
 v1::CallError::Kind CallErrorKindOf(const absl::Status& status) { return CallErrorOf(status).kind(); }
 
 absl::Status WithCallError(absl::Status status, const v1::CallError& error) {
-  if (!status.ok()) status.SetPayload(kPayloadUrl, absl::Cord(error.SerializeAsString()));
+  bool of_the_call = error.kind() != v1::CallError::CALL_OK && error.kind() != v1::CallError::CALL_HANDLER;
+  if (!status.ok() && of_the_call) status.SetPayload(kPayloadUrl, absl::Cord(error.SerializeAsString()));
   return status;
 }
 

@@ -29,7 +29,7 @@ absl::Status StaleEpochStatus(std::string_view message, uint64_t current_incarna
 v1::CallError CallErrorOf(const absl::Status& status);
 v1::CallError::Kind CallErrorKindOf(const absl::Status& status);
 
-// `status` with that payload; for transports.
+// `status` with that payload, unless it is the handler's own; for transports.
 absl::Status WithCallError(absl::Status status, const v1::CallError& error);
 // `status` without payload: what a handler returns is its own, also when it passes on the error of a call it made.
 absl::Status HandlerStatus(const absl::Status& status);

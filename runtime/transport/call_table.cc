@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/transport/call_table.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+absl::StatusOr<uint64_t> CallTable::Add(OpenCall&& call) {
+  if (calls_.size() >= limits_.calls_max) {
+    return absl::ResourceExhaustedError(std::to_string(calls_.size()) + " calls of this process are open already");
+  }
+  if (bytes_ + call.bytes > limits_.bytes_max) {
+    return absl::ResourceExhaustedError("the open calls of this process hold " + std::to_string(bytes_) + " of " +
+                                        std::to_string(limits_.bytes_max) + " bytes");
+  }
+  call.id = next_id_++;
+  bytes_ += call.bytes;
+  deadlines_.emplace(call.deadline, call.id);
+  uint64_t id = call.id;
+  calls_.emplace(id, std::move(call));
+  return id;
+}
+
+std::optional<OpenCall> CallTable::Take(uint64_t id) {
+  auto found = calls_.find(id);
+  if (found == calls_.end()) return std::nullopt;
+  OpenCall call = std::move(found->second);
+  calls_.erase(found);
+  deadlines_.erase({call.deadline, id});
+  bytes_ -= call.bytes;
+  return call;
+}
+
+std::vector<OpenCall> CallTable::TakeExpired(Monotonic now) {
+  std::vector<OpenCall> taken;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    taken.push_back(*Take(deadlines_.begin()->second));
+  }
+  return taken;
+}
+
+template <typename Predicate>
+std::vector<OpenCall> CallTable::TakeIf(Predicate predicate) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, call] : calls_) {
+    if (predicate(call)) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  std::vector<OpenCall> taken;
+  for (uint64_t id : ids) taken.push_back(*Take(id));
+  return taken;
+}
+
+std::vector<OpenCall> CallTable::TakeStream(uint64_t stream) {
+  return TakeIf([stream](const OpenCall& call) { return call.stream == stream; });
+}
+
+std::vector<OpenCall> CallTable::TakeTarget(const ActorLife& life) {
+  return TakeIf([&life](const OpenCall& call) {
+    return call.target.path == life.path && call.target.incarnation <= life.incarnation;
+  });
+}
+
+std::vector<OpenCall> CallTable::TakeAll() {
+  return TakeIf([](const OpenCall&) { return true; });
+}
+
+Monotonic CallTable::NextDeadline() const {
+  return deadlines_.empty() ? Monotonic::Infinite() : deadlines_.begin()->first;
+}
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// CallTable: the calls of this process that have no answer yet. Pure: no clock, no lock, no IO. Whatever takes a call
+// out (its reply, its deadline, the end of its stream, the death of its target) is the only one to answer it, so each
+// call is answered exactly once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/actor/call_router.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/monotonic.h"
+
+namespace troupe {
+
+struct CallTableLimits {
+  size_t calls_max = 65'536;
+  size_t bytes_max = 256 << 20;  // Of arguments that wait for an answer.
+};
+
+struct OpenCall {
+  uint64_t id = 0;      // Given by Add; grows.
+  uint64_t stream = 0;  // Of the connection it was sent on; 0: within the process.
+  ActorLife target;
+  std::string method;
+  Monotonic deadline;
+  size_t bytes = 0;
+  ReplyCallback reply;
+};
+
+class CallTable {
+ public:
+  explicit CallTable(CallTableLimits limits = {}) : limits_(limits) {}
+
+  // The call's id. RESOURCE_EXHAUSTED: too many are open; `call` is untouched.
+  absl::StatusOr<uint64_t> Add(OpenCall&& call);
+
+  std::optional<OpenCall> Take(uint64_t id);
+  // In the order in which they were made, each of these:
+  std::vector<OpenCall> TakeExpired(Monotonic now);
+  std::vector<OpenCall> TakeStream(uint64_t stream);
+  // Calls to that life or an older one of the same actor.
+  std::vector<OpenCall> TakeTarget(const ActorLife& life);
+  std::vector<OpenCall> TakeAll();
+
+  // Infinite when nothing is open.
+  Monotonic NextDeadline() const;
+  size_t size() const { return calls_.size(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  template <typename Predicate>
+  std::vector<OpenCall> TakeIf(Predicate predicate);
+
+  const CallTableLimits limits_;
+  uint64_t next_id_ = 1;
+  size_t bytes_ = 0;
+  std::unordered_map<uint64_t, OpenCall> calls_;
+  std::set<std::pair<Monotonic, uint64_t>> deadlines_;
+};
+
+}  // namespace troupe

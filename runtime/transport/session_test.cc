@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bookkeeping of a session: the call table and the frames, without clocks, threads or sockets.
+#include <catch2/catch.hpp>
+
+#include "runtime/transport/call_table.h"
+#include "runtime/transport/frame_queue.h"
+
+namespace troupe {
+namespace {
+
+Monotonic At(int64_t ms) { return Monotonic::FromNanoseconds(ms * 1'000'000); }
+
+OpenCall Call(uint64_t stream, const std::string& role, uint64_t incarnation, int64_t deadline_ms, size_t bytes = 1) {
+  OpenCall call;
+  call.stream = stream;
+  call.target = {{JobId("j"), role, 0}, incarnation};
+  call.deadline = At(deadline_ms);
+  call.bytes = bytes;
+  return call;
+}
+
+std::vector<uint64_t> Ids(const std::vector<OpenCall>& calls) {
+  std::vector<uint64_t> ids;
+  for (const OpenCall& call : calls) ids.push_back(call.id);
+  return ids;
+}
+
+v1::Envelope CallOf(uint64_t id, size_t bytes = 10) {
+  v1::Envelope envelope;
+  envelope.mutable_call()->set_call_id(id);
+  envelope.mutable_call()->set_arguments(std::string(bytes, 'x'));
+  return envelope;
+}
+
+TEST_CASE("CallTable: a call is taken out once, by whichever reason comes first", "[session]") {
+  CallTable table;
+  uint64_t a = table.Add(Call(1, "x", 1, 10)).value();
+  uint64_t b = table.Add(Call(1, "x", 2, 20)).value();
+  uint64_t c = table.Add(Call(2, "y", 1, 5)).value();
+  uint64_t d = table.Add(Call(2, "x", 3, 30)).value();
+  CHECK(table.NextDeadline() == At(5));
+  CHECK(table.TakeExpired(At(4)).empty());
+  CHECK(Ids(table.TakeExpired(At(5))) == std::vector<uint64_t>{c});
+  // The death of life 2 ends calls to life 1 too, and not those to life 3.
+  CHECK(Ids(table.TakeTarget({{JobId("j"), "x", 0}, 2})) == std::vector<uint64_t>{a, b});
+  CHECK_FALSE(table.Take(a).has_value());
+  CHECK(table.TakeStream(1).empty());
+  CHECK(table.NextDeadline() == At(30));
+  CHECK(Ids(table.TakeStream(2)) == std::vector<uint64_t>{d});
+  CHECK(table.size() == 0);
+  CHECK(table.bytes() == 0);
+  CHECK(table.NextDeadline().infinite());
+}
+
+TEST_CASE("CallTable: it is bounded in calls and in bytes", "[session]") {
+  CallTable table({.calls_max = 2, .bytes_max = 100});
+  REQUIRE(table.Add(Call(1, "x", 1, 1, 60)).ok());
+  CHECK(table.Add(Call(1, "x", 1, 1, 41)).status().code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(table.Add(Call(1, "x", 1, 1, 40)).ok());
+  CHECK(table.Add(Call(1, "x", 1, 1, 0)).status().code() == absl::StatusCode::kResourceExhausted);
+  table.TakeExpired(At(1));
+  CHECK(table.Add(Call(1, "x", 1, 1, 100)).ok());
+}
+
+TEST_CASE("FrameQueue: envelopes leave in order, together up to the frame's limits, in numbered frames", "[session]") {
+  FrameQueue queue(
+      {.queue_envelopes_max = 100, .queue_bytes_max = 10'000, .frame_envelopes_max = 3, .frame_bytes_max = 200});
+  queue.PushHello("me");
+  for (uint64_t id = 1; id <= 4; ++id) REQUIRE(queue.Push(CallOf(id)));
+  REQUIRE(queue.Push(CallOf(5, 500)));  // Larger than a frame: alone in one.
+  REQUIRE(queue.Push(CallOf(6)));
+  FrameChecker checker;
+  std::vector<int> sizes;
+  uint64_t next_id = 1;
+  while (std::optional<v1::Frame> frame = queue.NextFrame()) {
+    REQUIRE(checker.Check(*frame).ok());
+    sizes.push_back(frame->envelopes_size());
+    for (const v1::Envelope& envelope : frame->envelopes()) {
+      if (envelope.has_call()) CHECK(envelope.call().call_id() == next_id++);
+    }
+  }
+  CHECK(sizes == std::vector<int>{3, 2, 1, 1});
+  CHECK(checker.peer() == "me");
+}
+
+TEST_CASE("FrameQueue: a full queue refuses, and an empty one takes an envelope of any size", "[session]") {
+  FrameQueue queue({.queue_envelopes_max = 2, .queue_bytes_max = 100});
+  REQUIRE(queue.Push(CallOf(1, 1000)));
+  CHECK(queue.over_limit());
+  v1::Envelope kept = CallOf(2);
+  CHECK_FALSE(queue.Push(std::move(kept)));
+  CHECK(kept.call().call_id() == 2);
+  (void)queue.NextFrame();
+  CHECK_FALSE(queue.over_limit());
+  CHECK(queue.Push(CallOf(3)));
+  CHECK(queue.Push(CallOf(4)));
+  CHECK_FALSE(queue.Push(CallOf(5)));
+}
+
+TEST_CASE("FrameChecker: frames out of sequence, empty, without hello or of another version are refused", "[session]") {
+  auto check = [](auto change) {
+    FrameQueue queue;
+    queue.PushHello("peer");
+    v1::Frame frame = *queue.NextFrame();
+    change(frame);
+    return FrameChecker().Check(frame).code();
+  };
+  CHECK(check([](v1::Frame&) {}) == absl::StatusCode::kOk);
+  CHECK(check([](v1::Frame& frame) { frame.set_sequence(2); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.clear_envelopes(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.add_envelopes(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { *frame.add_envelopes() = frame.envelopes(0); }) ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { *frame.mutable_envelopes(0) = CallOf(1); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.mutable_envelopes(0)->mutable_hello()->set_protocol_version(9); }) ==
+        absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace troupe

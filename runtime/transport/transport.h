@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transport: carries the calls of this process to actors, here or in other processes, and takes the calls of others.
+//
+// Within the process a call goes to the actor's mailbox. To another process there is one gRPC stream per endpoint,
+// opened by the first call and kept; envelopes that wait together travel in one frame. When the stream breaks its open
+// calls end with CALL_UNAVAILABLE and the next call dials again (channels reconnect with backoff; calls meanwhile fail
+// at once). Deadlines are kept on both sides: here a timer answers, there a call whose time is over is not begun.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "runtime/actor/actor_host.h"
+#include "runtime/actor/call_router.h"
+#include "runtime/base/mutex.h"
+#include "runtime/rpc/security.h"
+#include "runtime/transport/call_table.h"
+#include "runtime/transport/frame_queue.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace troupe {
+
+class ClientStream;
+class TransportService;
+
+struct TransportOptions {
+  std::string process_name;  // "job/role/replica#incarnation", or what people know the process by. Not empty.
+  RpcSecurity security;
+  // Of one call's arguments or result. Larger things travel by reference (RowStore, WeightSource, objects).
+  size_t payload_bytes_max = 8 << 20;
+  CallTableLimits calls;
+  FrameLimits frames;
+};
+
+class Transport : public CallRouter, public std::enable_shared_from_this<Transport> {
+ public:
+  // `host` holds the actors of this process and outlives the transport.
+  static std::shared_ptr<Transport> Create(TransportOptions options, ActorHost& host);
+  // After Shutdown.
+  ~Transport() override;
+
+  // To be served by this process' RpcServer, so that others can call its actors.
+  grpc::Service* service();
+
+  void Call(const ActorAddress& target, std::string method, std::string arguments, absl::Duration timeout,
+            ReplyCallback reply) override;
+
+  // That life (and those before it) has ended: open calls to it end with CALL_DIED, later ones fail at once.
+  void MarkDead(const ActorLife& life, const v1::ExitCause& cause);
+
+  // Ends every open call with CALL_UNAVAILABLE, every stream, and takes no more. Idempotent. Before
+  // RpcServer::Shutdown.
+  void Shutdown();
+
+  // Calls without an answer yet.
+  size_t open_calls() const;
+
+ private:
+  struct Death {
+    uint64_t incarnation = 0;
+    v1::ExitCause cause;
+  };
+
+  Transport(TransportOptions options, ActorHost& host);
+  absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DeliverHere(const ActorLife& target, uint64_t id, std::string method, std::string arguments, Monotonic deadline);
+  void Complete(uint64_t id, absl::StatusOr<std::string> result);
+  void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
+  void RunTimer();
+
+  const TransportOptions options_;
+  ActorHost& host_;
+  const std::unique_ptr<TransportService> service_;
+
+  mutable Mutex mutex_;
+  ConditionVariable timer_changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  CallTable calls_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
+  std::map<ActorPath, Death> dead_ ABSL_GUARDED_BY(mutex_);  // The newest dead life of each; one entry a replica.
+  std::thread timer_;
+};
+
+}  // namespace troupe
