@@ -5,6 +5,7 @@
 
 #include "runtime/env/append_file.h"
 #include "runtime/env/file_lock.h"
+#include "runtime/env/memory.h"
 
 namespace troupe {
 namespace {
@@ -83,6 +84,18 @@ TEST_CASE("AppendFile: appends survive a reopen, a torn tail can be cut, reads p
   REQUIRE(file.Truncate(5).ok());
   REQUIRE(file.Append("!").ok());
   CHECK(ReadFile(path, 100).value() == "hello!");
+}
+
+TEST_CASE("Memory: what is left is read from the machine and the cgroup", "[memory]") {
+  CHECK(internal::ParseMemAvailable("MemTotal: 8 kB\nMemAvailable:    7 kB\n") == 7 * 1024);
+  CHECK(internal::ParseMemAvailable("MemTotal: 8 kB\n") == -1);
+  CHECK(internal::ParseMemAvailable("MemAvailable:") == -1);
+  std::string cgroup = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c\n";
+  CHECK(internal::ParseCgroupPath(cgroup, "memory") == "/a/b");
+  CHECK(internal::ParseCgroupPath(cgroup, "") == "/c");
+  CHECK(internal::ParseCgroupPath("x", "memory").empty());
+  CHECK(AvailableMemoryBytes() > 0);
+  CHECK(AvailableMemoryBytes() < int64_t{1} << 50);
 }
 
 }  // namespace

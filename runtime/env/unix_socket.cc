@@ -66,18 +66,36 @@ std::vector<UniqueFd> TakeDescriptors(msghdr& message) {
 
 bool WouldBlock(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
 
+// How many of the entries have something; 0 at the deadline.
+absl::StatusOr<int> Poll(pollfd* entries, size_t count, Monotonic deadline) {
+  while (true) {
+    absl::Duration left = std::clamp(deadline - MonotonicNow(), absl::ZeroDuration(), absl::Minutes(1));
+    int64_t left_ms = absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
+    int ready = ::poll(entries, count, static_cast<int>(left_ms));
+    if (ready > 0) return ready;
+    if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "cannot wait for a socket");
+    if (MonotonicNow() >= deadline) return 0;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<short> WaitForDescriptor(int fd, short events, Monotonic deadline) {
-  while (true) {
-    absl::Duration left = std::clamp(deadline - MonotonicNow(), absl::ZeroDuration(), absl::Minutes(1));
-    pollfd entry = {fd, events, 0};
-    int64_t left_ms = absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
-    int ready = ::poll(&entry, 1, static_cast<int>(left_ms));
-    if (ready > 0) return entry.revents;
-    if (ready < 0 && errno != EINTR) return ErrnoStatus(errno, "cannot wait for a socket");
-    if (MonotonicNow() >= deadline) return absl::DeadlineExceededError("nothing came on the socket in time");
+  pollfd entry = {fd, events, 0};
+  TROUPE_ASSIGN_OR_RETURN(int ready, Poll(&entry, 1, deadline));
+  if (ready == 0) return absl::DeadlineExceededError("nothing came on the socket in time");
+  return entry.revents;
+}
+
+absl::StatusOr<std::vector<size_t>> WaitForAny(const std::vector<int>& fds, Monotonic deadline) {
+  std::vector<pollfd> entries;
+  for (int fd : fds) entries.push_back({fd, POLLIN, 0});
+  TROUPE_RETURN_IF_ERROR(Poll(entries.data(), entries.size(), deadline).status());
+  std::vector<size_t> ready;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].revents != 0) ready.push_back(i);
   }
+  return ready;
 }
 
 absl::StatusOr<UnixSocket> UnixSocket::Connect(const std::string& path, UnixSocketKind kind) {

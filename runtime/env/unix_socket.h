@@ -98,4 +98,7 @@ class UnixListener {
 // none came.
 absl::StatusOr<short> WaitForDescriptor(int fd, short events, Monotonic deadline);
 
+// The positions in `fds` that can be read, or hung up. Empty when the deadline has passed.
+absl::StatusOr<std::vector<size_t>> WaitForAny(const std::vector<int>& fds, Monotonic deadline);
+
 }  // namespace troupe
