@@ -34,7 +34,8 @@ struct DirectoryEntry {
 
 class ActorDirectory {
  public:
-  // Runs on the thread that brings the news, one at a time; short; may call the directory.
+  // Runs on the thread that brings the news, one at a time; short; may call the directory, but not add or remove
+  // listeners.
   using Listener = std::function<void(const DirectoryEntry&)>;
   // Told of each life that is known to have ended, so that calls to it fail at once.
   using DeathListener = std::function<void(const ActorLife&, const v1::ExitCause&)>;
@@ -79,7 +80,8 @@ class ActorDirectory {
 
  private:
   absl::StatusOr<DirectoryEntry> FindReady(const std::string& role, int32_t replica) const;
-  bool ApplyOne(const v1::Actor& actor, DirectoryEntry& changed, std::vector<DirectoryEntry>& dead);
+  bool ApplyOne(const v1::Actor& actor, DirectoryEntry& entry, std::vector<DirectoryEntry>& dead)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobId job_;
   const std::string node_id_;

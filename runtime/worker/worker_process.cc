@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/worker/worker_process.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "runtime/actor/actor.h"
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/random.h"
+#include "runtime/rpc/channel.h"
+
+namespace troupe {
+namespace {
+
+// A tenth of the time after which the agent takes it for hung, within bounds.
+constexpr absl::Duration kHeartbeatMin = absl::Milliseconds(20);
+constexpr absl::Duration kHeartbeatMax = absl::Seconds(1);
+constexpr int kHeartbeatsPerHangTimeout = 10;
+// For what the actor's services are doing when it stops.
+constexpr absl::Duration kServerGrace = absl::Seconds(1);
+// Of a worker whom its agent does not know.
+constexpr absl::Duration kUnknownGrace = absl::Seconds(5);
+constexpr absl::Duration kStopPoll = absl::Milliseconds(100);
+
+ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptions& options,
+                       const RpcSecurity& security) {
+  ActorSetting setting;
+  setting.self = options.self;
+  setting.node_id = assignment.node_id();
+  setting.role = assignment.start().role();
+  setting.restarts = assignment.start().attempt();
+  setting.output_dir = assignment.start().output_dir();
+  setting.config_json = assignment.start().config_json();
+  setting.head_endpoint = assignment.start().head_endpoint();
+  setting.object_socket = assignment.object_socket();
+  setting.security = security;
+  std::string folder = std::filesystem::path(options.agent_socket).parent_path().string();
+  setting.endpoint = "unix:" + folder + "/w-" + RandomHex(8) + ".sock";
+  return setting;
+}
+
+void Say(const ActorLife& self, const std::string& text) {
+  std::cerr << "worker " << self.ToString() << ": " << text << std::endl;
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(WorkerOptions options) : options_(std::move(options)) { security_.token = options_.token; }
+
+WorkerProcess::~WorkerProcess() { link_ = nullptr; }
+
+int WorkerProcess::Run() {
+  AgentLink::Events events;
+  events.assigned = [this](const v1::WorkerAssignment& assignment) {
+    MutexLock lock(mutex_);
+    assignment_ = assignment;
+    changed_.NotifyAll();
+  };
+  events.stop = [this](const v1::WorkerStop& stop) { Stop(stop.reason(), absl::Milliseconds(stop.grace_ms())); };
+  events.unknown = [this](const absl::Status& status) { Ask(StatusText(status), kUnknownGrace, kUnknownWorker); };
+  link_ = std::make_unique<AgentLink>(MakeChannel("unix:" + options_.agent_socket, security_), options_.self, events);
+
+  std::optional<v1::WorkerAssignment> assignment = AwaitAssignment();
+  if (!assignment.has_value()) return AwaitStop();
+  absl::Duration hang_timeout = absl::Milliseconds(assignment->start().hang_timeout_ms());
+  if (hang_timeout > absl::ZeroDuration()) {
+    link_->SetHeartbeatInterval(std::clamp(hang_timeout / kHeartbeatsPerHangTimeout, kHeartbeatMin, kHeartbeatMax));
+  }
+  if (absl::Status started = Start(*assignment); !started.ok()) {
+    Say(options_.self, "could not start: " + StatusText(started));
+    link_->SayStartFailed(started);
+    return kStartFailed;
+  }
+  const ActorSetting& setting = context_->setting();
+  link_->SayReady(setting.endpoint, setting.remote_endpoint);
+  return AwaitStop();
+}
+
+std::optional<v1::WorkerAssignment> WorkerProcess::AwaitAssignment() {
+  {
+    MutexLock lock(mutex_);
+    changed_.WaitUntil(lock, MonotonicNow() + options_.assignment_timeout,
+                       [this] { return assignment_.has_value() || stop_.has_value(); });
+    if (assignment_.has_value()) return assignment_;
+  }
+  Ask("no assignment came from " + options_.agent_socket, absl::ZeroDuration(), kUnknownWorker);
+  return std::nullopt;
+}
+
+absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
+  ActorSetting setting = SettingOf(assignment, options_, security_);
+  TROUPE_ASSIGN_OR_RETURN(const ActorClass* actor_class, ActorRegistry::Global().Find(setting.role.actor_class()));
+  TransportOptions transport_options;
+  transport_options.process_name = setting.self.ToString();
+  transport_options.security = security_;
+  transport_ = Transport::Create(transport_options, host_);
+  directory_ = std::make_unique<ActorDirectory>(
+      setting.self.path.job, setting.node_id, transport_,
+      [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); });
+
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
+                          ActorRegistry::Global().ConstructFromJson(actor_class->name, setting.role.args_json()));
+  TROUPE_RETURN_IF_ERROR(Serve(setting, actor->Services()));
+  if (int port = server_->ports()[1]; port > 0) setting.remote_endpoint = "127.0.0.1:" + std::to_string(port);
+  {
+    MutexLock lock(mutex_);
+    context_ = std::make_unique<ActorContext>(setting, transport_, directory_.get());
+    if (stop_.has_value()) context_->SetStopping();
+  }
+  cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_, MailboxLimits{},
+                                      [this] { StopServing(); });
+  if (!setting.head_endpoint.empty()) {
+    follower_ = std::make_unique<DirectoryFollower>(context_->HeadChannel(), setting.self.path.job, *directory_);
+  }
+  TROUPE_RETURN_IF_ERROR(cell_->Start());
+  host_.Add(cell_);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerProcess::Serve(const ActorSetting& setting, std::vector<grpc::Service*> services) {
+  RpcServerOptions options;
+  options.addresses = {setting.endpoint, "127.0.0.1:0"};
+  options.security = security_;
+  services.insert(services.begin(), transport_->service());
+  TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(options, services));
+  return absl::OkStatus();
+}
+
+void WorkerProcess::StopServing() {
+  if (transport_ != nullptr) transport_->Shutdown();
+  if (server_ != nullptr) server_->Shutdown(kServerGrace);
+}
+
+void WorkerProcess::Stop(const std::string& reason, absl::Duration grace) { Ask(reason, grace, kStopped); }
+
+void WorkerProcess::Ask(const std::string& reason, absl::Duration grace, int exit_code) {
+  Monotonic deadline = MonotonicNow() + grace;
+  MutexLock lock(mutex_);
+  if (!stop_.has_value()) {
+    stop_ = StopOrder{reason, deadline, exit_code};
+    if (context_ != nullptr) context_->SetStopping();
+  }
+  stop_->deadline = std::min(stop_->deadline, deadline);
+  changed_.NotifyAll();
+}
+
+int WorkerProcess::AwaitStop() {
+  {
+    MutexLock lock(mutex_);
+    changed_.WaitUntil(lock, Monotonic::Infinite(), [this] { return stop_.has_value(); });
+    Say(options_.self, "stops: " + stop_->reason);
+  }
+  return StopActor();
+}
+
+int WorkerProcess::StopActor() {
+  while (true) {
+    StopOrder order;
+    {
+      MutexLock lock(mutex_);
+      order = *stop_;
+    }
+    // In slices: a later order may have a shorter grace.
+    Monotonic slice = std::min(order.deadline, MonotonicNow() + kStopPoll);
+    if (cell_ == nullptr || cell_->Stop(order.reason, slice)) return order.exit_code;
+    if (MonotonicNow() >= order.deadline) {
+      Say(options_.self, "the actor did not stop within its grace");
+      return kGraceOver;
+    }
+  }
+}
+
+}  // namespace troupe

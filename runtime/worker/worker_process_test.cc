@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's life against a stand-in for the node agent and the head.
+#include "runtime/worker/worker_process.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "runtime/actor/actor.h"
+#include "runtime/actor/ref.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/file.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/status.h"
+#include "troupe/v1/agent.grpc.pb.h"
+#include "troupe/v1/head.grpc.pb.h"
+#include "troupe/v1/weights.grpc.pb.h"
+
+namespace troupe {
+namespace {
+
+// An actor with a service of its own, which knows its directory and notes how it was stopped.
+class Greeter : public Actor, public v1::WeightSource::Service {
+ public:
+  explicit Greeter(int64_t fault) : fault_(fault) {
+    if (fault_ == 1) throw std::runtime_error("no model there");
+  }
+  std::vector<grpc::Service*> Services() override { return {this}; }
+  absl::Status OnStart(ActorContext& context) override {
+    context_ = &context;
+    if (fault_ == 2) return absl::NotFoundError("the data is missing");
+    return absl::OkStatus();
+  }
+  void OnStop(std::string_view reason) override { stop_reason = std::string(reason); }
+
+  std::string Greet(std::string name) { return "hello " + name + " from " + context_->self().ToString(); }
+  absl::StatusOr<std::string> GreetPeer(std::string role) {
+    auto peer = context_->directory().WaitReady<Greeter>(role, 0, MonotonicNow() + absl::Seconds(20));
+    if (!peer.ok()) return peer.status();
+    return peer->Call<&Greeter::Greet>("peer").Get();
+  }
+  grpc::Status GetManifest(grpc::ServerContext*, const v1::GetManifestRequest*, v1::WeightManifest* manifest) override {
+    manifest->set_total_bytes(42);
+    return grpc::Status::OK;
+  }
+
+  inline static std::string stop_reason;
+
+ private:
+  int64_t fault_;
+  ActorContext* context_ = nullptr;
+};
+TROUPE_ACTOR(Greeter, TROUPE_METHODS(Greet, GreetPeer), TROUPE_INIT(int64_t));
+
+// Speaks the agent's side of WorkerSession and records what it hears.
+class FakeAgent : public v1::Agent::Service {
+ public:
+  grpc::Status WorkerSession(grpc::ServerContext* context,
+                             grpc::ServerReaderWriter<v1::AgentToWorker, v1::WorkerToAgent>* stream) override {
+    v1::WorkerToAgent message;
+    if (!stream->Read(&message) || !message.has_hello()) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "");
+    {
+      MutexLock lock(mutex);
+      if (refuse) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such worker");
+      hellos.push_back(message.hello());
+      current = stream;
+      if (!message.hello().reconnect()) {
+        v1::AgentToWorker answer;
+        *answer.mutable_assignment() = assignment;
+        stream->Write(answer);
+      }
+      changed.NotifyAll();
+    }
+    while (stream->Read(&message)) {
+      MutexLock lock(mutex);
+      if (message.has_heartbeat()) ++heartbeats;
+      if (message.has_ready()) ready = message.ready();
+      if (message.has_start_failed()) start_failed = FromErrorStatus(message.start_failed().error());
+      changed.NotifyAll();
+    }
+    MutexLock lock(mutex);
+    current = nullptr;
+    (void)context;
+    return grpc::Status::OK;
+  }
+
+  template <typename Predicate>
+  bool Await(Predicate predicate) {
+    MutexLock lock(mutex);
+    return changed.WaitUntil(lock, MonotonicNow() + absl::Seconds(20), predicate);
+  }
+  void Stop(const std::string& reason) {
+    MutexLock lock(mutex);
+    v1::AgentToWorker message;
+    message.mutable_stop()->set_reason(reason);
+    message.mutable_stop()->set_grace_ms(10'000);
+    if (current != nullptr) current->Write(message);
+  }
+
+  Mutex mutex;
+  ConditionVariable changed;
+  v1::WorkerAssignment assignment;
+  bool refuse = false;
+  grpc::ServerReaderWriter<v1::AgentToWorker, v1::WorkerToAgent>* current = nullptr;
+  std::vector<v1::WorkerHello> hellos;
+  int heartbeats = 0;
+  std::optional<v1::WorkerIsReady> ready;
+  absl::Status start_failed;
+};
+
+// Tells one update, then stays.
+class FakeHead : public v1::Head::Service {
+ public:
+  grpc::Status WatchActors(grpc::ServerContext* context, const v1::WatchActorsRequest* request,
+                           grpc::ServerWriter<v1::ActorUpdate>* writer) override {
+    {
+      MutexLock lock(mutex);
+      if (request->job_id() == "job") writer->Write(update);
+    }
+    while (!context->IsCancelled()) PauseFor(absl::Milliseconds(5));
+    return grpc::Status::OK;
+  }
+  Mutex mutex;
+  v1::ActorUpdate update;
+};
+
+struct Fixture {
+  std::string folder = MakeTemporaryDirectory("worker-test").value();
+  RpcSecurity security;
+  FakeAgent agent;
+  FakeHead head;
+  std::unique_ptr<RpcServer> server;
+  std::unique_ptr<WorkerProcess> process;
+  std::thread thread;
+  std::atomic<int> exit_code{-1};
+
+  Fixture() {
+    security.token = Token::Generate();
+    Serve();
+  }
+  ~Fixture() {
+    if (thread.joinable()) {
+      process->Stop("the test ends", absl::Seconds(10));
+      thread.join();
+    }
+    process = nullptr;
+    server = nullptr;
+    (void)RemoveTree(folder);
+  }
+  void Serve() {
+    RpcServerOptions options;
+    options.addresses = {"unix:" + folder + "/agent.sock"};
+    options.security = security;
+    server = RpcServer::Start(options, {&agent, &head}).value();
+  }
+  void StartWorker(const std::string& actor_class, const std::string& args, const std::string& role = "greeter") {
+    ActorLife self = {{JobId("job"), role, 0}, 3};
+    v1::StartWorker& start = *agent.assignment.mutable_start();
+    *start.mutable_actor() = self.ToProto();
+    start.mutable_role()->set_actor_class(actor_class);
+    start.mutable_role()->set_args_json(args);
+    start.set_hang_timeout_ms(200);
+    start.set_head_endpoint("unix:" + folder + "/agent.sock");
+    WorkerOptions options;
+    options.self = self;
+    options.agent_socket = folder + "/agent.sock";
+    options.token = security.token;
+    process = std::make_unique<WorkerProcess>(options);
+    thread = std::thread([this] { exit_code = process->Run(); });
+  }
+  int Join() {
+    thread.join();
+    return exit_code;
+  }
+};
+
+TEST_CASE("Worker: it starts its actor, serves it, beats, and stops when it is told", "[worker]") {
+  Fixture f;
+  f.StartWorker("Greeter", "[0]");
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value() && f.agent.heartbeats >= 3; }));
+  CHECK(f.agent.hellos[0].pid() == ::getpid());
+
+  ActorHost host;
+  TransportOptions options;
+  options.process_name = "test";
+  options.security = f.security;
+  auto transport = Transport::Create(options, host);
+  for (const std::string& endpoint : {f.agent.ready->endpoint(), f.agent.ready->remote_endpoint()}) {
+    Ref<Greeter> greeter({ActorLife{{JobId("job"), "greeter", 0}, 3}, endpoint}, transport);
+    CHECK(greeter.Call<&Greeter::Greet>("you").Get().value() == "hello you from job/greeter/0#3");
+    auto stub = v1::WeightSource::NewStub(MakeChannel(endpoint, f.security));
+    grpc::ClientContext context;
+    v1::WeightManifest manifest;
+    CHECK(stub->GetManifest(&context, {}, &manifest).ok());
+    CHECK(manifest.total_bytes() == 42);
+  }
+  f.agent.Stop("the job is over");
+  CHECK(f.Join() == WorkerProcess::kStopped);
+  CHECK(Greeter::stop_reason == "the job is over");
+  CHECK_FALSE(FileExists(f.agent.ready->endpoint().substr(5)));
+  transport->Shutdown();
+}
+
+TEST_CASE("Worker: a constructor, an OnStart or a class that fails is told with its text", "[worker]") {
+  auto failure = [](const std::string& actor_class, const std::string& args) {
+    Fixture f;
+    f.StartWorker(actor_class, args);
+    CHECK(f.Join() == WorkerProcess::kStartFailed);
+    CHECK(f.agent.Await([&] { return !f.agent.start_failed.ok(); }));
+    return std::string(f.agent.start_failed.message());
+  };
+  CHECK(failure("Greeter", "[1]").find("no model there") != std::string::npos);
+  CHECK(failure("Greeter", "[2]").find("the data is missing") != std::string::npos);
+  CHECK(failure("Greeter", "[]").find("expected 1 values") != std::string::npos);
+  CHECK(failure("Gretter", "").find("it has: Greeter") != std::string::npos);
+}
+
+TEST_CASE("Worker: a restarted agent hears that it is ready already, and is heeded", "[worker]") {
+  Fixture f;
+  f.StartWorker("Greeter", "[0]");
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+  f.server = nullptr;
+  f.Serve();
+  REQUIRE(f.agent.Await([&] { return f.agent.hellos.size() == 2; }));
+  CHECK(f.agent.hellos[1].reconnect());
+  CHECK(f.agent.hellos[1].ready());
+  CHECK(f.agent.hellos[1].endpoint() == f.agent.ready->endpoint());
+  CHECK(f.agent.hellos[1].remote_endpoint() == f.agent.ready->remote_endpoint());
+  f.agent.Stop("again");
+  CHECK(f.Join() == WorkerProcess::kStopped);
+  CHECK(Greeter::stop_reason == "again");
+}
+
+TEST_CASE("Worker: one that the agent does not know ends", "[worker]") {
+  Fixture f;
+  f.agent.refuse = true;
+  f.StartWorker("Greeter", "[0]");
+  CHECK(f.Join() == WorkerProcess::kUnknownWorker);
+}
+
+TEST_CASE("Worker: its actor finds others through the head's news", "[worker]") {
+  Fixture f;
+  f.StartWorker("Greeter", "[0]");
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+  Fixture other;
+  {
+    MutexLock lock(other.head.mutex);
+    v1::Actor& actor = *other.head.update.add_actors();
+    actor.set_state(v1::ACTOR_READY);
+    *actor.mutable_address()->mutable_actor() = ActorLife{{JobId("job"), "greeter", 0}, 3}.ToProto();
+    actor.mutable_address()->set_endpoint(f.agent.ready->endpoint());
+  }
+  other.security = f.security;
+  other.server = nullptr;
+  other.Serve();
+  other.StartWorker("Greeter", "[0]", "asker");
+  REQUIRE(other.agent.Await([&] { return other.agent.ready.has_value(); }));
+  ActorHost host;
+  TransportOptions options;
+  options.process_name = "test";
+  options.security = f.security;
+  auto transport = Transport::Create(options, host);
+  Ref<Greeter> asker({ActorLife{{JobId("job"), "asker", 0}, 3}, other.agent.ready->endpoint()}, transport);
+  CHECK(asker.Call<&Greeter::GreetPeer>("greeter").Get().value() == "hello peer from job/greeter/0#3");
+  transport->Shutdown();
+}
+
+}  // namespace
+}  // namespace troupe
