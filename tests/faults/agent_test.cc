@@ -42,6 +42,11 @@ struct Node {
 
   ~Node() {
     if (agent != 0) Kill(agent);
+    // The keeper first and gently: it ends its workers and removes its control groups.
+    if (pid_t keeper = Keeper(); keeper != 0) {
+      ::kill(keeper, SIGTERM);
+      CHECK(Eventually([&] { return !IsAlive(keeper); }));
+    }
     for (pid_t pid : Processes()) ::kill(pid, SIGKILL);
     CHECK(Eventually([&] { return Processes().empty(); }));
     static_cast<void>(RemoveTree(folder));
@@ -82,10 +87,11 @@ struct Node {
     std::ifstream pids(output_dir + "/pids");
     std::set<pid_t> written;
     for (pid_t pid; pids >> pid;) written.insert(pid);
+    pid_t keeper = Keeper();
     for (const keeper::ProcessEntry& entry : keeper::ReadProcessTable()) {
       if (entry.zombie) continue;
-      if (written.count(entry.pid) > 0 || keeper::HasEnvironmentEntry(entry.pid, "TROUPE_KEEPER=" + runtime_dir) ||
-          entry.pid == Keeper()) {
+      if (written.count(entry.pid) > 0 || entry.pid == keeper ||
+          keeper::HasEnvironmentEntry(entry.pid, "TROUPE_KEEPER=" + runtime_dir)) {
         found.push_back(entry.pid);
       }
     }
