@@ -11,8 +11,8 @@ int main(int argc, char** argv) {
   if (const char* filter = std::getenv("TESTBRIDGE_TEST_ONLY"); filter != nullptr && *filter != '\0') {
     session.configData().testsOrTags.push_back(filter);
   }
-  // A specification that matches nothing is a mistake, not a pass.
-  session.configData().warnings =
-      static_cast<Catch::WarnAbout::What>(session.configData().warnings | Catch::WarnAbout::NoTests);
+  // A specification that matches nothing and a test that checks nothing are mistakes, not passes.
+  session.configData().warnings = static_cast<Catch::WarnAbout::What>(
+      session.configData().warnings | Catch::WarnAbout::NoTests | Catch::WarnAbout::NoAssertions);
   return session.run();
 }
