@@ -53,7 +53,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // INVALID_ARGUMENT if `text` is not UTF-8.
-  virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions& options = {}) const = 0;
+  virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text,
+                                                      const EncodeOptions& options = {}) const = 0;
 
   // Bytes that are no UTF-8 become U+FFFD. Ids outside the vocabulary are left out.
   virtual std::string Decode(absl::Span<const int32_t> ids, const DecodeOptions& options = {}) const = 0;
