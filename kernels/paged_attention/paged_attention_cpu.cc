@@ -32,18 +32,25 @@ template <int Lanes, int Vectors>
 TROUPE_INLINE_AVX2 void Scores(const Lane* lanes, const float* keys, int64_t stride, int64_t head_dim, float scale,
                                float (*scores)[kTilePositions]) {
   __m256 sums[Lanes][Vectors];
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) sums[l][v] = _mm256_setzero_ps();
   }
   for (int64_t d = 0; d < head_dim; ++d) {
     __m256 key[Vectors];
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) key[v] = _mm256_loadu_ps(keys + d * stride + 8 * v);
+#pragma GCC unroll 4
     for (int l = 0; l < Lanes; ++l) {
       const __m256 query = _mm256_broadcast_ss(lanes[l].query + d);
+#pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) sums[l][v] = _mm256_fmadd_ps(query, key[v], sums[l][v]);
     }
   }
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) {
       _mm256_storeu_ps(scores[l] + 8 * v, _mm256_mul_ps(sums[l][v], _mm256_set1_ps(scale)));
     }
@@ -56,18 +63,25 @@ template <int Lanes, int Vectors>
 TROUPE_INLINE_AVX2 void AddValues(const float (*weights)[kTilePositions], int64_t first, int64_t positions,
                                   const float* values, int64_t head_dim, int64_t dim, float (*sums)[kHeadDimMax]) {
   __m256 total[Lanes][Vectors];
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) total[l][v] = _mm256_loadu_ps(sums[l] + dim + 8 * v);
   }
   for (int64_t p = 0; p < positions; ++p) {
     __m256 value[Vectors];
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) value[v] = _mm256_loadu_ps(values + p * head_dim + dim + 8 * v);
+#pragma GCC unroll 4
     for (int l = 0; l < Lanes; ++l) {
       const __m256 weight = _mm256_broadcast_ss(weights[l] + first + p);
+#pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) total[l][v] = _mm256_fmadd_ps(weight, value[v], total[l][v]);
     }
   }
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
+#pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) _mm256_storeu_ps(sums[l] + dim + 8 * v, total[l][v]);
   }
 }
@@ -107,6 +121,7 @@ TROUPE_AVX2 void Attend(const Lane* lanes, const float* key_pages, const float* 
   alignas(32) float sums[Lanes][kHeadDimMax];
   float max[Lanes], sum[Lanes];
   int64_t limit = 0;
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
     std::fill_n(sums[l], head_dim, 0.0f);
     max[l] = -std::numeric_limits<float>::infinity();
@@ -128,6 +143,7 @@ TROUPE_AVX2 void Attend(const Lane* lanes, const float* key_pages, const float* 
                          reinterpret_cast<float(*)[kTilePositions]>(&scores[0][position - tile + i]));
       }
     }
+#pragma GCC unroll 4
     for (int l = 0; l < Lanes; ++l) {
       const int64_t valid = std::clamp<int64_t>(lanes[l].limit - tile, 0, kTilePositions);
       if (valid > 0) {
@@ -147,6 +163,7 @@ TROUPE_AVX2 void Attend(const Lane* lanes, const float* key_pages, const float* 
       for (; dim < head_dim; dim += 8) AddValues<Lanes, 1>(scores, position - tile, used, values, head_dim, dim, sums);
     }
   }
+#pragma GCC unroll 4
   for (int l = 0; l < Lanes; ++l) {
     for (int64_t d = 0; d < head_dim; ++d) lanes[l].out[d] = sums[l][d] / sum[l];
   }

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "actors/model/intra_op.h"
-#include "actors/model/llama/linear.h"
 #include "actors/model/rope_frequencies.h"
+#include "kernels/linear/linear.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope/rope.h"
 #include "kernels/silu_mul/silu_mul.h"
@@ -91,7 +91,7 @@ void LlamaInference::Layer(const ForwardBatch& batch, int64_t layer, KvCache& ca
   } else {
     kernels::AddRmsNorm(normed, p.input_norm, residual, normed, norm, parallel_);  // the feed-forward layer before
   }
-  Linear(normed, p.qkv, p.qkv_bias, projected, rows, hidden, qkv_width);
+  kernels::Linear(normed, p.qkv, p.qkv_bias, projected, {rows, hidden, qkv_width}, parallel_);
   kernels::Rope(projected, batch.positions.data(), cos_.data(), sin_.data(),
                 {.rows = rows,
                  .row_stride = qkv_width,
@@ -108,11 +108,12 @@ void LlamaInference::Layer(const ForwardBatch& batch, int64_t layer, KvCache& ca
                            .out_stride = q_width,
                            .scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim))},
                           mixed, parallel_);
-  Linear(mixed, p.o, p.o_bias, normed, rows, q_width, hidden);
+  kernels::Linear(mixed, p.o, p.o_bias, normed, {rows, q_width, hidden}, parallel_);
   kernels::AddRmsNorm(normed, p.post_norm, residual, normed, norm, parallel_);
-  Linear(normed, p.gate_up, p.gate_up_bias, projected, rows, hidden, 2 * config_.intermediate_size);
+  kernels::Linear(normed, p.gate_up, p.gate_up_bias, projected, {rows, hidden, 2 * config_.intermediate_size},
+                  parallel_);
   kernels::SiluMul(projected, mixed, rows, config_.intermediate_size, parallel_);
-  Linear(mixed, p.down, p.down_bias, normed, rows, config_.intermediate_size, hidden);
+  kernels::Linear(mixed, p.down, p.down_bias, normed, {rows, config_.intermediate_size, hidden}, parallel_);
 }
 
 std::span<const float> LlamaInference::Head(const ForwardBatch& batch) {
@@ -127,7 +128,8 @@ std::span<const float> LlamaInference::Head(const ForwardBatch& batch) {
   const kernels::RmsNormShape norm{rows, hidden, static_cast<float>(config_.rms_norm_eps)};
   kernels::RmsNorm(head_input_.data(), parameters_.norm, head_input_.data(), norm, parallel_);
   float* logits = Room(logits_, rows * config_.vocab_size);
-  Linear(head_input_.data(), parameters_.lm_head, nullptr, logits, rows, hidden, config_.vocab_size);
+  kernels::Linear(head_input_.data(), parameters_.lm_head, nullptr, logits, {rows, hidden, config_.vocab_size},
+                  parallel_);
   return {logits, static_cast<size_t>(rows * config_.vocab_size)};
 }
 

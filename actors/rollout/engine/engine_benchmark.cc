@@ -17,9 +17,9 @@
 
 #include "actors/model/files/model_source.h"
 #include "actors/model/intra_op.h"
-#include "actors/model/llama/linear.h"
 #include "actors/model/weights.h"
 #include "actors/rollout/engine/engine.h"
+#include "kernels/linear/linear.h"
 
 namespace troupe::rollout {
 namespace {
@@ -58,6 +58,7 @@ void Print(const std::string& name, double work, const char* unit, const Timing&
   std::printf("%-34s %9.1f %s (%.1f to %.1f, n=%d, %3.0f %% of %d processors)", name.c_str(), work / timing.median,
               unit, work / timing.max, work / timing.min, kRepetitions,
               100 * timing.processor / timing.median / threads, threads);
+  std::printf("   by processor time %.1f", work * threads / timing.processor);
   if (limit > 0) std::printf("   limit %.1f %s: %s", limit, unit, limit_name);
   std::printf("\n");
   std::fflush(stdout);
@@ -114,7 +115,7 @@ class Benchmark {
     Print("read all weights once", static_cast<double>(bytes) * 1e-9, "GB/s", read, threads_, 0, sum < 0 ? "?" : "");
     const int64_t n = 1536;
     std::vector<float> a(n * n, 0.5f), b(n * n, 0.25f), c(n * n);
-    const Timing gemm = Measure([&] { Linear(a.data(), b.data(), nullptr, c.data(), n, n, n); });
+    const Timing gemm = Measure([&] { kernels::Linear(a.data(), b.data(), nullptr, c.data(), {n, n, n}, parallel); });
     gflops_ = 2.0 * static_cast<double>(n * n * n) * 1e-9 / gemm.median;
     Print("matrix product 1536^3", 2.0 * static_cast<double>(n * n * n) * 1e-9, "GFLOP/s", gemm, threads_, 0, "");
   }
