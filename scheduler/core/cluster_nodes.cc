@@ -76,6 +76,10 @@ absl::Status Cluster::CheckRegistration(const v1::RegisterNode& message) const {
         absl::StrCat("node ", message.node_id(), " reports impossible resources: ", r.ShortDebugString()));
   }
   auto node = nodes_.find(NodeId(message.node_id()));
+  if (node != nodes_.end() && node->second.registered && message.node_incarnation() != 0 &&
+      message.sequence() < node->second.info.sequence()) {
+    return absl::AbortedError("a later registration of this node overtook this one: its inventory is old");
+  }
   if (message.node_incarnation() == 0 && node != nodes_.end() && node->second.session != 0 &&
       node->second.lease.At(now_.monotonic) == NodeLiveness::kAlive) {
     return absl::AlreadyExistsError(absl::StrCat("a node '", message.node_id(),

@@ -121,6 +121,20 @@ TEST_CASE("Cluster nodes: older epochs, other protocols and doubles are refused"
   CHECK(Of<CloseSession>(f.Heartbeat(1, 1))[0].reason.code() == absl::StatusCode::kAborted);
 }
 
+TEST_CASE("Cluster nodes: a registration that a later one overtook is refused", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 8, 2));
+  v1::AgentToHead first = Registration("n1", 8, 2, 1), second = first;
+  first.mutable_register_node()->set_sequence(10);
+  second.mutable_register_node()->set_sequence(11);
+  f.FromAgent(3, second);
+  std::string id = f.Submit(kTwo).submit.job_id();
+  std::vector<Action> actions = f.FromAgent(2, first);
+  REQUIRE(Of<CloseSession>(actions).size() == 1);
+  CHECK(Of<CloseSession>(actions)[0].session == 2);
+  CHECK(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->incarnation == 1);
+}
+
 TEST_CASE("Cluster nodes: two half-lost jobs that block each other: one goes back, both end", "[cluster]") {
   ClusterFixture f;
   for (int n = 1; n <= 4; ++n) f.FromAgent(n, Registration("n" + std::to_string(n), 4, 1));
