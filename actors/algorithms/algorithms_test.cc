@@ -67,6 +67,14 @@ TEST_CASE("Advantages: grpo's deviation is that of the group, of the batch, or n
   CHECK_FALSE(ComputeAdvantages("grpo", inputs, {{"scale_rewards", std::string("grup")}}).ok());
 }
 
+TEST_CASE("Advantages: the return of reinforce_plus_plus goes on past tool tokens", "[algorithms]") {
+  AdvantageInputs inputs;
+  inputs.token_level_rewards = Matrix({{0, 0, 0, 0, 0, 1}});
+  inputs.response_mask = Matrix({{1, 1, 0, 0, 1, 1}});
+  const Advantages result = ComputeAdvantages("reinforce_plus_plus", inputs, {}).value();
+  CHECK(result.returns.equal(inputs.response_mask));
+}
+
 TEST_CASE("Policy loss: NaN outside the mask has no influence on loss and gradient", "[algorithms]") {
   PolicyLossInputs poisoned = TwoRows();
   for (at::Tensor* tensor : {&poisoned.log_prob, &poisoned.old_log_prob, &poisoned.advantages}) {

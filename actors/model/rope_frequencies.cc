@@ -15,6 +15,16 @@ double OriginalLength(const ModelConfig& config) {
   return static_cast<double>(original > 0 ? original : config.max_position_embeddings);
 }
 
+// `dynamic` raises the base with the length.
+double Theta(const ModelConfig& config, int64_t length) {
+  const double original = OriginalLength(config);
+  const double tokens = static_cast<double>(length);
+  if (config.rope_scaling.type != RopeType::kDynamic || tokens <= original) return config.rope_theta;
+  const double factor = config.rope_scaling.factor;
+  const double dim = static_cast<double>(config.head_dim);
+  return config.rope_theta * std::pow(factor * tokens / original - (factor - 1), dim / (dim - 2));
+}
+
 // Long wavelengths are stretched, short ones kept, those between mixed.
 void StretchLlama3(const ModelConfig& config, std::vector<float>& inv_freq) {
   const RopeScaling& scaling = config.rope_scaling;
@@ -68,12 +78,12 @@ double YarnAttentionScaling(const RopeScaling& scaling) {
 
 }  // namespace
 
-RopeFrequencies ComputeRopeFrequencies(const ModelConfig& config) {
+RopeFrequencies ComputeRopeFrequencies(const ModelConfig& config, int64_t length) {
   RopeFrequencies result;
   result.inv_freq.resize(static_cast<size_t>(config.head_dim / 2));
   for (size_t i = 0; i < result.inv_freq.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_dim);
-    result.inv_freq[i] = 1.0f / std::pow(static_cast<float>(config.rope_theta), exponent);
+    result.inv_freq[i] = 1.0f / std::pow(static_cast<float>(Theta(config, length)), exponent);
   }
   switch (config.rope_scaling.type) {
     case RopeType::kDefault:

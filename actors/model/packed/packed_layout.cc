@@ -33,7 +33,9 @@ absl::Status Check(const PackedGroup& group, size_t index, const ModelConfig& co
     return absl::InvalidArgumentError(
         absl::StrCat("group ", index, " holds a token outside the vocabulary of ", config.vocab_size));
   }
-  if (static_cast<int64_t>(group.prompt.size() + longest) > config.max_position_embeddings) {
+  // Dynamic angles depend on the length of the whole row, so that a prompt is shared only where they do not.
+  const bool stretched = config.rope_scaling.type == RopeType::kDynamic && group.responses.size() <= 1;
+  if (static_cast<int64_t>(group.prompt.size() + longest) > config.max_position_embeddings && !stretched) {
     return absl::InvalidArgumentError(absl::StrCat("group ", index, " has a row of ", group.prompt.size() + longest,
                                                    " tokens; the model's context is ", config.max_position_embeddings));
   }

@@ -55,7 +55,7 @@ float* Grow(std::vector<float>& buffer, int64_t count) {
 class LlamaPackedModel final : public PackedModel {
  public:
   LlamaPackedModel(const ModelConfig& config, const ModelWeights& weights, LlamaWeights pointers)
-      : config_(config), handle_(weights), w_(std::move(pointers)), rope_(ComputeRopeFrequencies(config)) {
+      : config_(config), handle_(weights), w_(std::move(pointers)) {
     shape_ = {.heads = config.num_attention_heads, .kv_heads = config.num_key_value_heads, .head_dim = config.head_dim};
     eps_ = static_cast<float>(config.rms_norm_eps);
   }
@@ -77,7 +77,7 @@ class LlamaPackedModel final : public PackedModel {
  private:
   absl::StatusOr<PackedScores> Run(absl::Span<const PackedGroup> groups, const PackedOptions& options, bool keep,
                                    PackedTape& tape);
-  void Angles(PackedTape& tape);
+  void Angles(PackedTape& tape, absl::Span<const PackedGroup> groups);
   void Embed(const PackedLayout& layout, float* residual);
   void ForwardLayer(const LlamaLayer& w, const PackedTape& tape, PackedTape::Layer& kept, float* residual);
   void BackwardLayer(const LlamaLayer& w, const LlamaLayer& g, PackedTape& tape, PackedTape::Layer& kept,
@@ -94,7 +94,6 @@ class LlamaPackedModel final : public PackedModel {
   const ModelConfig config_;
   const ModelWeights handle_;  // keeps the pointers valid
   const LlamaWeights w_;
-  const RopeFrequencies rope_;
   AttentionShape shape_;
   float eps_ = 0;
 
@@ -105,16 +104,22 @@ class LlamaPackedModel final : public PackedModel {
   std::vector<float> normed_, inner_, inner_grad_, grad_, branch_grad_, qkv_grad_;  // scratch of one layer
 };
 
-void LlamaPackedModel::Angles(PackedTape& tape) {
+void LlamaPackedModel::Angles(PackedTape& tape, absl::Span<const PackedGroup> groups) {
   const int64_t half = config_.head_dim / 2;
   float* cosines = Grow(tape.cosines, tape.layout.rows() * half);
   float* sines = Grow(tape.sines, tape.layout.rows() * half);
-  for (int64_t row = 0; row < tape.layout.rows(); ++row) {
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle =
-          static_cast<float>(tape.layout.positions[static_cast<size_t>(row)]) * rope_.inv_freq[static_cast<size_t>(i)];
-      cosines[row * half + i] = std::cos(angle) * rope_.attention_scaling;
-      sines[row * half + i] = std::sin(angle) * rope_.attention_scaling;
+  int64_t row = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const int64_t response = groups[g].responses.empty() ? 0 : static_cast<int64_t>(groups[g].responses[0].size());
+    const RopeFrequencies rope =
+        ComputeRopeFrequencies(config_, static_cast<int64_t>(groups[g].prompt.size()) + response);
+    for (const int64_t end = row + PackedTokens(groups[g]); row < end; ++row) {
+      for (int64_t i = 0; i < half; ++i) {
+        const float angle =
+            static_cast<float>(tape.layout.positions[static_cast<size_t>(row)]) * rope.inv_freq[static_cast<size_t>(i)];
+        cosines[row * half + i] = std::cos(angle) * rope.attention_scaling;
+        sines[row * half + i] = std::sin(angle) * rope.attention_scaling;
+      }
     }
   }
 }
@@ -169,7 +174,7 @@ absl::StatusOr<PackedScores> LlamaPackedModel::Run(absl::Span<const PackedGroup>
   const int64_t hidden = config_.hidden_size;
   tape.layers.resize(keep ? w_.layers.size() : 1);
   float* residual = Grow(tape.residual, rows * hidden);
-  Angles(tape);
+  Angles(tape, groups);
   Embed(tape.layout, residual);
   for (size_t i = 0; i < w_.layers.size(); ++i) ForwardLayer(w_.layers[i], tape, tape.layers[keep ? i : 0], residual);
 

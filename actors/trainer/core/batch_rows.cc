@@ -14,12 +14,18 @@ bool Outside(absl::Span<const int32_t> tokens, int64_t vocab_size) {
   return std::any_of(tokens.begin(), tokens.end(), [&](int32_t token) { return token < 0 || token >= vocab_size; });
 }
 
-bool Finite(absl::Span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+// Under the mask; what stands outside it does not matter.
+bool Finite(const TrainSample& sample, absl::Span<const float> column) {
+  for (size_t i = 0; i < column.size(); ++i) {
+    const bool counts = sample.response_mask.empty() || sample.response_mask[i] != 0;
+    if (counts && !std::isfinite(column[i])) return false;
+  }
+  return true;
 }
 
 bool HasBadNumbers(const TrainSample& sample) {
-  return !std::isfinite(sample.reward) || !Finite(sample.rollout_logprobs) || !Finite(sample.ref_logprobs);
+  return !std::isfinite(sample.reward) || !Finite(sample, sample.rollout_logprobs) ||
+         !Finite(sample, sample.ref_logprobs);
 }
 
 absl::Status CheckColumn(const TrainSample& sample, const char* name, size_t length, bool required) {

@@ -23,9 +23,10 @@ namespace {
 constexpr double kLogRatioMax = 20;
 
 std::map<std::string, OptionValue> AlgorithmOptions(const TrainerOptions& options) {
-  return {{"adv_epsilon", options.adv_epsilon},         {"norm_adv_by_std_in_grpo", options.norm_adv_by_std_in_grpo},
-          {"scale_rewards", options.scale_rewards},     {"clip_ratio_low", options.clip_ratio_low},
-          {"clip_ratio_high", options.clip_ratio_high}, {"clip_ratio_c", options.clip_ratio_c}};
+  return {{"adv_epsilon", options.adv_epsilon},       {"norm_adv_by_std_in_grpo", options.norm_adv_by_std_in_grpo},
+          {"scale_rewards", options.scale_rewards},   {"gamma", options.gamma},
+          {"clip_ratio_low", options.clip_ratio_low}, {"clip_ratio_high", options.clip_ratio_high},
+          {"clip_ratio_c", options.clip_ratio_c}};
 }
 
 // Flat or consecutive values of some rows <-> a padded [rows, width] tensor.
@@ -204,8 +205,9 @@ absl::StatusOr<MicroBatchLoss> ComputeMicroBatchLoss(const BatchRows& batch, con
     loss = loss - bonus * options.entropy_coeff;
   }
   if (options.use_kl_loss && options.kl_loss_coef != 0) {
-    const at::Tensor reference =
+    const at::Tensor given =
         padding.Tensor(at::kFloat, [](const BatchRows::Row& row) { return row.sample->ref_logprobs.data(); });
+    const at::Tensor reference = ZeroOutside(given, inputs.response_mask);
     TROUPE_ASSIGN_OR_RETURN(const at::Tensor kl, KlPenalty(inputs.log_prob, reference, options.kl_loss_type));
     TROUPE_ASSIGN_OR_RETURN(const at::Tensor kl_loss, AggregateLoss(kl, inputs.response_mask, inputs.aggregation));
     loss = loss + kl_loss * options.kl_loss_coef;

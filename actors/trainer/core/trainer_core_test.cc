@@ -196,6 +196,23 @@ TEST_CASE("Trainer: rows with NaN or Inf are dropped, counted, and poison nothin
   CHECK((After(TinyOptions(), without) == weights));
 }
 
+TEST_CASE("Trainer: tokens outside the mask count nowhere, whatever their columns hold", "[trainer]") {
+  TrainerOptions options = TinyOptions();
+  options.use_kl_loss = true;
+  options.max_staleness = 1;
+  TrainBatch clean = RandomBatch(1);
+  TrainSample& sample = clean.groups[0].samples[0];
+  sample.response_mask.assign(sample.response_ids.size(), 1);
+  sample.response_mask[0] = 0;
+  TrainBatch poisoned = clean;
+  poisoned.groups[0].samples[0].rollout_logprobs[0] = kNaN;
+  poisoned.groups[0].samples[0].ref_logprobs[0] = kNaN;
+  StepMetrics metrics;
+  CHECK((After(options, poisoned, &metrics) == After(options, clean)));
+  CHECK(metrics.dropped_rows.empty());
+  CHECK(metrics.skipped_updates == 0);
+}
+
 TEST_CASE("Trainer: an empty response does not shift its group", "[trainer]") {
   TrainBatch batch = RandomBatch(1);
   TrainSample empty;

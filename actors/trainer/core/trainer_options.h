@@ -27,6 +27,7 @@ struct TrainerOptions {
   double adv_epsilon = 1e-6;
   bool norm_adv_by_std_in_grpo = true;
   std::string scale_rewards = "group";  // group, batch, none: over what grpo's deviation is taken
+  double gamma = 1.0;                   // discount a token, of estimators that have one
   int64_t max_staleness = 0;
   std::string rollout_is = "auto";  // none, token, auto: token if max_staleness >= 1
   double rollout_is_threshold = 2;  // importance weights are truncated here
