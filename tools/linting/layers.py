@@ -33,6 +33,7 @@ LAYERS = (
     Layer("scheduler", ("proto", "runtime", "scheduler"), ("absl", "protobuf", "grpc", "asio")),
     Layer("actors", ("proto", "kernels", "runtime", "actors"), ("absl", "protobuf", "grpc", "torch")),
     Layer("tools", ("proto", "runtime", "scheduler", "actors", "tools"), ("absl", "protobuf", "grpc", "asio")),
+    Layer("tools/golden_runner", ("proto", "kernels", "runtime", "actors", "tools"), ("absl",)),
     Layer("examples", ("proto", "runtime", "actors", "examples"), ("absl", "protobuf", "torch")),
     Layer("tests", ALL, ("absl", "asio", "cuda", "grpc", "json", "protobuf", "sqlite", "torch", "yaml")),
 )
