@@ -49,7 +49,7 @@ void Check::Near(const std::string& what, const std::vector<double>& got, const 
   for (size_t i = 0; i < got.size(); ++i) {
     if (got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) continue;
     const double error = std::abs(got[i] - want[i]);
-    if (std::isfinite(error)) worst_error_ = std::max(worst_error_, error);
+    if (std::isfinite(error)) worst_error_ = std::max(worst_error_, error / std::max(1.0, std::abs(want[i])));
     if (error <= tolerance.atol + tolerance.rtol * std::abs(want[i])) continue;  // false for NaN
     return That(false, absl::StrCat(what, "[", i, "] is ", got[i], ", should be ", want[i]));
   }

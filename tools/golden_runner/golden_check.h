@@ -21,7 +21,7 @@ struct Tolerance {
 std::vector<double> NumbersOf(const nlohmann::json& value);
 std::vector<int64_t> ShapeOf(const nlohmann::json& value);
 
-// What became of one case: failures with the first reason, and the largest difference seen.
+// What became of one case: the first failure, and the largest difference seen (over |want| where that is above 1).
 class Check {
  public:
   // |got - want| <= atol + rtol |want| for each; NaN equals NaN.
