@@ -116,13 +116,18 @@ struct HangUpWorker {
   WorkerSessionId session = 0;
   absl::Status status;
 };
+// Every process of its tree is gone: what it held on this node can go. `endpoint`: "" when it was never ready.
+struct ReleaseWorker {
+  ActorLife actor;
+  std::string endpoint;
+};
 struct Say {  // For the agent's log.
   std::string text;
 };
 struct Finished {};  // Of a shutdown: every worker has ended.
 using AgentAction =
     std::variant<KeepIdentity, KeepAssignment, ForgetAssignment, SpawnWorker, SignalWorker, AcknowledgeToKeeper,
-                 TellHead, HangUpHead, SetHeartbeat, TellWorker, HangUpWorker, Say, Finished>;
+                 TellHead, HangUpHead, SetHeartbeat, TellWorker, HangUpWorker, ReleaseWorker, Say, Finished>;
 
 struct AgentStateOptions {
   // Without workers, unacknowledged_exits, incarnation and term.

@@ -174,6 +174,7 @@ TEST_CASE("AgentState: an exit is told until it is acknowledged, then forgotten 
   f.Run(Life(1));
   f.Gone(Life(1));
   CHECK(Exits(f.last).size() == 1);
+  CHECK(All<ReleaseWorker>(f.last).size() == 1);
   f.Step(HeadDisconnected{absl::UnavailableError("test")});
   f.Step(HeadConnected());
   CHECK(All<TellHead>(f.last).at(0).message.register_node().unacknowledged_exits_size() == 1);

@@ -20,6 +20,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/env/random.h"
+#include "runtime/object/object_broker.h"
 #include "runtime/rpc/server.h"
 
 namespace troupe {
@@ -111,6 +112,10 @@ class NodeAgentImpl : public NodeAgent {
   }
   void Do(const TellWorker& action) { service_.Send(action.session, action.message); }
   void Do(const HangUpWorker& action) { service_.HangUp(action.session, action.status); }
+  void Do(const ReleaseWorker& action) {
+    broker_->OwnerEnded(action.actor);
+    folder_->RemoveWorkerSocket(action.endpoint);
+  }
   void Do(const Say& action) { Log(action.text); }
   void Do(const Finished&) {
     MutexLock lock(mutex_);
@@ -143,6 +148,7 @@ class NodeAgentImpl : public NodeAgent {
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::string last_said_ ABSL_GUARDED_BY(mutex_);
 
+  std::unique_ptr<ObjectBroker> broker_;
   WorkerService service_;
   std::unique_ptr<RpcServer> server_;
   std::unique_ptr<KeeperLink> keeper_;
@@ -156,8 +162,10 @@ absl::Status NodeAgentImpl::Open() {
                           ProgramPath(options_.keeper_program, "troupe_keeper", "the keeper's program"));
   if (options_.runtime_dir.empty()) options_.runtime_dir = DefaultRuntimeDir("node");
   TROUPE_ASSIGN_OR_RETURN(folder_, RuntimeFolder::Open(options_.runtime_dir));
+  folder_->RemoveDeadSockets();
   TROUPE_RETURN_IF_ERROR(OpenServer());
   TROUPE_RETURN_IF_ERROR(OpenState());
+  TROUPE_ASSIGN_OR_RETURN(broker_, ObjectBroker::Start({.socket_path = folder_->object_socket()}));
   KeeperLinkOptions keeper{.runtime_dir = folder_->path(),
                            .keeper_program = keeper_program,
                            .keeper_log = folder_->keeper_log(),
@@ -223,6 +231,8 @@ absl::Status NodeAgentImpl::Shutdown(absl::Duration grace) {
   head_.reset();
   server_.reset();
   absl::Status ended = keeper_->ShutDownKeeper(kKeeperEnd);
+  broker_.reset();
+  folder_->RemoveDeadSockets();
   if (ended.ok() && options_.remove_runtime_dir) folder_->Remove();
   if (ended.ok() && !finished) ended = absl::DeadlineExceededError("some workers did not end within their grace");
   return ended;

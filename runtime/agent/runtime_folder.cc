@@ -6,16 +6,27 @@
 #include <unistd.h>
 
 #include "runtime/base/status.h"
+#include "runtime/env/clock.h"
 #include "runtime/env/errno_status.h"
 #include "runtime/env/file.h"
+#include "runtime/env/unix_socket.h"
 
 namespace troupe::agent {
 namespace {
 
 // A job's configuration (1 MiB) and some.
 constexpr int64_t kFileBytesMax = 4 << 20;
-// The longest name of a socket in the folder.
-constexpr size_t kSocketNameBytes = sizeof("/objects.sock") - 1;
+// The longest name of a socket in the folder: a worker's.
+constexpr size_t kSocketNameBytes = sizeof("/w-0123456789abcdef.sock") - 1;
+// A socket file that nobody listens on may be one that is just being made.
+constexpr int64_t kSocketAgeSeconds = 10;
+
+bool IsDeadSocket(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
+  if (absl::ToUnixSeconds(WallNow()) - info.st_mtime < kSocketAgeSeconds) return false;
+  return absl::IsUnavailable(UnixSocket::Connect(path, UnixSocketKind::kStream).status());
+}
 
 absl::Status CheckPath(const std::string& path) {
   if (path.empty() || path[0] != '/') {
@@ -105,6 +116,20 @@ absl::Status RuntimeFolder::KeepAssignment(const v1::AssignedWorker& assigned) {
 }
 
 void RuntimeFolder::ForgetAssignment(const ActorLife& actor) { ::unlink(AssignmentPath(actor).c_str()); }
+
+void RuntimeFolder::RemoveWorkerSocket(const std::string& endpoint) {
+  std::string mine = "unix:" + path_ + "/";
+  if (endpoint.rfind(mine, 0) == 0 && endpoint.find('/', mine.size()) == std::string::npos) {
+    ::unlink(endpoint.substr(sizeof("unix:") - 1).c_str());
+  }
+}
+
+void RuntimeFolder::RemoveDeadSockets() {
+  absl::StatusOr<std::vector<std::string>> names = ListDirectory(path_);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    if (name.rfind("w-", 0) == 0 && IsDeadSocket(path_ + "/" + name)) ::unlink((path_ + "/" + name).c_str());
+  }
+}
 
 void RuntimeFolder::Remove() {
   static_cast<void>(RemoveTree(path_));

@@ -3,6 +3,7 @@
 //   agent.lock    held by the agent that lives        identity   see agent_store.proto
 //   agent.sock    the agent's gRPC socket             workers/   one file per worker that was assigned
 //   keeper.lock, keeper.sock, keeper.log              logs/      of workers without an output folder
+//   objects.sock  the broker of memory files          w-*.sock   a worker's own
 #pragma once
 
 #include <memory>
@@ -40,6 +41,10 @@ class RuntimeFolder {
   absl::Status KeepAssignment(const v1::AssignedWorker& assigned);
   void ForgetAssignment(const ActorLife& actor);
 
+  // The socket of a worker that has ended; nothing when `endpoint` is not in this folder.
+  void RemoveWorkerSocket(const std::string& endpoint);
+  // Workers' sockets without a living owner.
+  void RemoveDeadSockets();
   // After the last worker has ended: removes the folder and everything in it.
   void Remove();
 
