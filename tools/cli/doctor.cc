@@ -75,7 +75,7 @@ Finding CheckDisk() {
 }
 
 Finding CheckSharedMemory() {
-  absl::StatusOr<MemoryFile> file = MemoryFile::Create("doctor", 1 << 20);
+  absl::StatusOr<MemoryFileWriter> file = MemoryFileWriter::Create("doctor", 1 << 20);
   if (!file.ok()) return {Grade::kBad, "memory files: " + MessageOf(file.status()), "allow memfd_create (seccomp?)"};
   return {Grade::kGood, "memory files work", ""};
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// troupe head, troupe node.
+#include <iostream>
+
+#include "runtime/agent/node_agent.h"
+#include "runtime/base/status.h"
+#include "runtime/env/file.h"
+#include "scheduler/server/head_server.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/head_client.h"
+#include "tools/cli/version.h"
+
+namespace troupe::cli {
+namespace {
+
+constexpr absl::Duration kIdleWait = absl::Seconds(3600);
+constexpr absl::Duration kNodeGrace = absl::Seconds(30);
+
+absl::Status AddLabels(const std::vector<std::string>& labels, std::map<std::string, std::string>& out) {
+  for (const std::string& label : labels) {
+    size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError("'" + label + "' is no label: expected key=value");
+    }
+    out[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int HeadCommand(const Options& options, SignalWaiter& signals) {
+  absl::StatusOr<RpcSecurity> security = SecurityOf(options.connection, /*make_token=*/true);
+  if (!security.ok()) return Report(security.status());
+  HeadOptions head_options;
+  head_options.data_dir = ExpandHome(options.data_dir.empty() ? "~/.local/share/troupe/head" : options.data_dir);
+  std::string listen = options.listen.empty() ? "127.0.0.1:7400" : options.listen;
+  head_options.addresses = {listen};
+  head_options.security = *security;
+  absl::Status fatal;
+  head_options.on_fatal = [&](const absl::Status& status) {
+    fatal = status;
+    signals.Wake();
+  };
+  absl::StatusOr<std::unique_ptr<HeadServer>> head = HeadServer::Start(std::move(head_options));
+  if (!head.ok()) return Report(head.status());
+  std::string address = listen.substr(0, listen.rfind(':') + 1) + std::to_string((*head)->port());
+  std::cerr << "the head listens on " << address << "\n"
+            << "join a machine (copy the token file to it first):\n  troupe node --head " << address
+            << (options.connection.token_file.empty() ? "" : " --token-file " + options.connection.token_file) << "\n"
+            << std::flush;
+  while (signals.Wait(kIdleWait) == 0 && (*head)->status().ok()) {
+  }
+  absl::Status status = (*head)->status();
+  (*head)->Shutdown();
+  if (status.ok()) return kDone;
+  Report(status);
+  return kJobFailed;
+}
+
+int NodeCommand(const Options& options, SignalWaiter& signals) {
+  absl::StatusOr<RpcSecurity> security = SecurityOf(options.connection, /*make_token=*/false);
+  if (!security.ok()) return Report(security.status());
+  AgentOptions agent_options;
+  agent_options.head_target = HeadTarget(options.connection);
+  agent_options.security = *security;
+  agent_options.runtime_dir = ExpandHome(options.data_dir);
+  agent_options.node_id = options.node_id;
+  agent_options.resources.devices = options.devices;
+  agent_options.resources.cpus = options.cpus;
+  agent_options.version = kVersion;
+  agent_options.log = [](const std::string& line) { std::cerr << line << "\n" << std::flush; };
+  if (absl::Status status = AddLabels(options.labels, agent_options.labels); !status.ok()) return Report(status);
+  absl::StatusOr<std::unique_ptr<NodeAgent>> agent = NodeAgent::Start(std::move(agent_options));
+  if (!agent.ok()) return Report(agent.status());
+  std::cerr << "node " << (*agent)->node_id() << " in " << (*agent)->runtime_dir() << "\n" << std::flush;
+  while (signals.Wait(kIdleWait) == 0) {
+  }
+  std::cerr << "ending the workers of this node\n" << std::flush;
+  absl::Status status = (*agent)->Shutdown(kNodeGrace);
+  return status.ok() ? kDone : Report(status);
+}
+
+}  // namespace troupe::cli
