@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/stream/row_index.h"
@@ -30,6 +31,9 @@ struct PipelineOptions {
   int64_t val_samples = 0;  // trainer.val_n, beside one greedy sample
   std::vector<uint64_t> val_prompts;
   int64_t response_length = 0;  // for clip ratios
+  std::string checkpoints_dir;  // holds step_N
+
+  std::string CheckpointDir(int64_t step) const { return checkpoints_dir + "/step_" + std::to_string(step); }
 
   RowIndexOptions IndexOptions() const {
     RowIndexOptions index;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints, and how the pipeline ends.
+#include <algorithm>
+
+#include "actors/pipeline/pipeline_state.h"
+#include "runtime/base/status.h"
+
+namespace troupe {
+namespace {
+
+// Attempts to write the last checkpoint of a run before the job fails for it.
+constexpr int64_t kLastCheckpointAttemptsMax = 5;
+
+}  // namespace
+
+bool PipelineState::CheckpointDue() const {
+  int64_t step = durable_.step();
+  if (step == 0 || step <= durable_.checkpoint_step() || step == checkpoint_given_up_step_) return false;
+  if (stopping_ || step >= options_.total_steps) return true;
+  return options_.save_freq > 0 && step % options_.save_freq == 0;
+}
+
+// Called when the trainer is idle at the newest step. A validation that is due goes first, so that a resumed run does not repeat it.
+bool PipelineState::AdvanceCheckpoint(Monotonic now) {
+  if (!checkpoint_ && CheckpointDue() && (stopping_ || !(validation_ || ValidationDue()))) StartCheckpoint(now);
+  if (!checkpoint_) return false;
+  if (checkpoint_->calls.empty() && !checkpoint_->committing) {
+    checkpoint_->committing = true;
+    out_->actions.push_back(CommitCheckpoint{checkpoint_->step, checkpoint_->snapshot});
+  }
+  return true;
+}
+
+// One cut: the trainer's state and the queue at the same step. The rows of the queue are written by their shards.
+void PipelineState::StartCheckpoint(Monotonic now) {
+  std::map<std::string, v1::SyncRowsRequest> of_shard;
+  std::set<std::string> usable = UsableShards();
+  for (const v1::RowMeta& row : durable_.index().QueuedRows()) {
+    if (!usable.contains(row.shard())) return;  // waits for the shard
+    of_shard[row.shard()].add_row_ids(row.row_id());
+  }
+  checkpoint_.emplace();
+  checkpoint_->step = durable_.step();
+  checkpoint_->snapshot = durable_.Snapshot();
+  checkpoint_->started = now;
+  out_->actions.push_back(PrepareCheckpoint{checkpoint_->step});
+  std::string directory = options_.CheckpointDir(checkpoint_->step);
+  v1::SaveCheckpointRequest save;
+  save.set_directory(directory);
+  checkpoint_->calls.insert(Send(CallKind::kSave, {"actor", 0}, std::move(save), now));
+  for (auto& [shard, request] : of_shard) {
+    request.set_directory(directory);
+    WorkerName name{"rollout", std::stoi(shard.substr(shard.find('/') + 1))};
+    checkpoint_->calls.insert(Send(CallKind::kSyncRows, name, std::move(request), now));
+  }
+}
+
+void PipelineState::OnCheckpointWritten(const CheckpointWritten& event, Monotonic now) {
+  if (!checkpoint_ || checkpoint_->step != event.step) return;
+  if (!event.status.ok()) return AbandonCheckpoint(event.status, now);
+  saving_ += now - checkpoint_->started;
+  checkpoint_.reset();
+  checkpoint_failures_ = 0;
+  v1::PipelineRecord record;
+  record.mutable_checkpoint_committed()->set_step(event.step);
+  Record(std::move(record));
+  out_->actions.push_back(Note{"checkpoint", "step " + std::to_string(event.step) + " is saved"});
+}
+
+// The old checkpoint stays what it was and the job goes on; only the last one of a run must succeed.
+void PipelineState::AbandonCheckpoint(const absl::Status& why, Monotonic now) {
+  saving_ += now - checkpoint_->started;
+  int64_t step = checkpoint_->step;
+  checkpoint_.reset();
+  std::string text = "checkpoint of step " + std::to_string(step) + " was not written: " + StatusText(why);
+  out_->actions.push_back(Note{"checkpoint_failed", text + "; the one before it is intact"});
+  if (absl::IsUnavailable(why)) return;  // a worker died: due again when it is back
+  bool last = stopping_ || step >= options_.total_steps;
+  if (!last) {
+    checkpoint_given_up_step_ = step;
+  } else if (++checkpoint_failures_ >= kLastCheckpointAttemptsMax) {
+    Fail(text);
+  } else {
+    Worker& trainer = workers_[{"actor", 0}];
+    trainer.failures = static_cast<int>(checkpoint_failures_);
+    trainer.not_before = now + absl::Seconds(1) * checkpoint_failures_;
+  }
+}
+
+void PipelineState::AdvanceFinish() {
+  if (finished_ || checkpoint_) return;
+  int64_t step = durable_.step();
+  bool saved = step == 0 || durable_.checkpoint_step() == step;
+  if (!saved) return;
+  if (step >= options_.total_steps && !validation_ && !ValidationDue()) {
+    Finish({.succeeded = true, .reason = "trained " + std::to_string(step) + " steps"});
+  } else if (stopping_ && durable_.index().leased_steps() == step) {
+    Finish({.succeeded = true, .interrupted = true, .reason = "stopped at step " + std::to_string(step) + " as asked"});
+  }
+}
+
+}  // namespace troupe

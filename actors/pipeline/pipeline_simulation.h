@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated job around the real PipelineState: workers that die at any moment, answers that come late or never. All
+// from one seed. For tests only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/pipeline/pipeline_state.h"
+
+namespace troupe {
+
+struct SimulationOptions {
+  PipelineOptions pipeline;
+  uint64_t prompts = 12;
+  uint32_t seed = 0;
+  int kills = 0;                        // random deaths, of the controller too
+  int program_fault_of = 0;             // every so many rows (by hash) the reward program fails; 0: never
+  std::optional<int> stop_after;        // events, then StopRequested
+};
+
+// What was trained: the row ids of each step, and a hash chain over their contents.
+struct TrainedHistory {
+  std::vector<std::vector<std::string>> steps;
+  uint64_t weights = 1;
+  friend bool operator==(const TrainedHistory&, const TrainedHistory&) = default;
+};
+
+class PipelineSimulation {
+ public:
+  explicit PipelineSimulation(SimulationOptions options);
+
+  // Runs until the pipeline has finished; gives up (false) after too many events.
+  bool Run();
+  // A new job in the same folder, from the newest checkpoint.
+  void Resume(std::optional<int> stop_after);
+
+  const std::optional<FinishPipeline>& finish() const { return finish_; }
+  const TrainedHistory& history() const { return trainer_history_; }
+  const std::map<int64_t, std::map<std::string, double>>& metrics() const { return metrics_; }
+  const std::set<std::string>& violations() const { return violations_; }
+
+ private:
+  struct Worker {
+    uint64_t incarnation = 0;
+    bool up = false;
+    v1::WeightVersion version;           // rollout
+    uint64_t weights = 1;                // rollout: what they hash to
+  };
+  struct PendingCall {
+    CallRole call;
+    std::optional<PipelineEvent> answer;  // set once the worker has handled it
+  };
+
+  PipelineDurable FreshDurable() const;
+  void StartController();
+  void Deliver(const PipelineEvent& event);
+  void Carry(const PipelineAction& action);
+  void CheckReplay();
+  void Kill();
+  PipelineEvent Handle(const CallRole& call);
+  PipelineEvent Generate(const CallRole& call, const v1::GenerateRequest& request);
+  PipelineEvent Train(const CallRole& call, const v1::TrainStepRequest& request);
+  bool Fetchable(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources);
+  void Violation(std::string text) { violations_.insert(std::move(text)); }
+
+  SimulationOptions options_;
+  std::mt19937 random_;
+  Monotonic now_ = Monotonic::FromNanoseconds(1);
+  int kills_left_ = 0;
+  std::string job_ = "job-1";
+
+  // What survives deaths: logs, segment files, checkpoints.
+  std::vector<v1::PipelineRecord> log_;
+  std::map<std::string, std::map<std::string, uint64_t>> shards_;  // by shard, row_id: content
+  std::map<std::string, TrainedHistory> checkpoints_;
+  std::map<int64_t, v1::PipelineSnapshot> committed_;
+  int64_t prepared_ = 0;
+
+  // Processes.
+  std::unique_ptr<PipelineState> controller_;
+  std::map<WorkerName, Worker> workers_;
+  std::vector<PendingCall> calls_;
+  std::vector<PipelineEvent> events_;  // on their way to the controller
+  TrainedHistory trainer_history_;
+  v1::WeightVersion trainer_version_;
+  bool trainer_loaded_ = false;
+  std::map<std::string, TrainedHistory> published_;  // by "attempt,step"
+  std::optional<v1::TrainStepResponse> last_response_;
+
+  std::optional<FinishPipeline> finish_;
+  std::map<int64_t, std::map<std::string, double>> metrics_;
+  std::set<std::string> durable_rows_;   // of committed checkpoints
+  std::set<std::string> violations_;
+};
+
+}  // namespace troupe

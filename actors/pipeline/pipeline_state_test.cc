@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "actors/pipeline/pipeline_simulation.h"
+
+namespace troupe {
+namespace {
+
+SimulationOptions Job(int64_t staleness, int64_t rollouts, uint32_t seed) {
+  SimulationOptions options;
+  options.pipeline.train_batch_size = 4;
+  options.pipeline.samples = 3;
+  options.pipeline.max_staleness = staleness;
+  options.pipeline.rollout_replicas = rollouts;
+  options.pipeline.reward_replicas = 1 + seed % 2;
+  options.pipeline.reference_replicas = seed % 2;
+  options.pipeline.total_steps = 9;
+  options.pipeline.save_freq = 3;
+  options.seed = seed;
+  return options;
+}
+
+std::vector<std::vector<std::string>> GroupsOf(const TrainedHistory& history) {
+  std::vector<std::vector<std::string>> steps;
+  for (const auto& rows : history.steps) {
+    std::vector<std::string>& groups = steps.emplace_back();
+    for (const std::string& row : rows) {
+      std::string group = row.substr(0, row.rfind('-'));
+      if (groups.empty() || groups.back() != group) groups.push_back(group);
+    }
+  }
+  return steps;
+}
+
+void RequireClean(PipelineSimulation& simulation) {
+  REQUIRE(simulation.Run());
+  CAPTURE(simulation.finish()->reason);
+  for (const std::string& text : simulation.violations()) FAIL_CHECK(text);
+  REQUIRE(simulation.finish()->succeeded);
+}
+
+}  // namespace
+
+TEST_CASE("Pipeline: on-policy, each step trains the next prompts of the epoch's order once", "[pipeline]") {
+  PipelineSimulation simulation(Job(0, 1, 1));
+  RequireClean(simulation);
+  std::vector<std::vector<std::string>> steps = GroupsOf(simulation.history());
+  REQUIRE(steps.size() == 9);
+  std::vector<uint64_t> prompts(12);
+  for (uint64_t i = 0; i < 12; ++i) prompts[i] = i;
+  PromptOrder order(prompts, true, 7);
+  for (uint64_t sequence = 0; sequence < 36; ++sequence) CHECK(steps[sequence / 4][sequence % 4] == order.At(sequence).GroupId());
+}
+
+TEST_CASE("Pipeline: on-policy with deaths of every role trains bit by bit what it trains without", "[pipeline]") {
+  for (int64_t rollouts : {1, 3}) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+      CAPTURE(rollouts, seed);
+      PipelineSimulation calm(Job(0, rollouts, seed % 2));
+      RequireClean(calm);
+      SimulationOptions options = Job(0, rollouts, seed);
+      options.kills = 25;
+      PipelineSimulation stormy(options);
+      RequireClean(stormy);
+      REQUIRE(stormy.history() == calm.history());
+      for (int64_t step = 1; step <= 9; ++step) REQUIRE(stormy.metrics().contains(step));
+    }
+  }
+}
+
+TEST_CASE("Pipeline: asynchronous with deaths of every role trains the same groups in the same steps", "[pipeline]") {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    PipelineSimulation calm(Job(2, 2, seed % 2));
+    RequireClean(calm);
+    SimulationOptions options = Job(2, 2, seed);
+    options.kills = 25;
+    PipelineSimulation stormy(options);
+    RequireClean(stormy);
+    REQUIRE(GroupsOf(stormy.history()) == GroupsOf(calm.history()));
+    for (const auto& [step, metrics] : stormy.metrics()) {
+      if (step > 0) REQUIRE(metrics.at("staleness/max") <= 2);
+    }
+  }
+}
+
+TEST_CASE("Pipeline: on-policy trains no token of older weights", "[pipeline]") {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    SimulationOptions options = Job(0, 2, seed);
+    options.kills = 15;
+    options.program_fault_of = 9;
+    PipelineSimulation simulation(options);
+    RequireClean(simulation);
+    for (const auto& [step, metrics] : simulation.metrics()) {
+      if (step > 0) REQUIRE(metrics.at("staleness/max") == 0);
+    }
+  }
+}
+
+TEST_CASE("Pipeline: stopped at any moment and resumed it trains what an undisturbed run does", "[pipeline]") {
+  for (int stop = 1; stop < 400; stop += 13) {
+    CAPTURE(stop);
+    PipelineSimulation whole(Job(0, 2, 1));
+    RequireClean(whole);
+    SimulationOptions options = Job(0, 2, 1);
+    options.stop_after = stop;
+    PipelineSimulation halves(options);
+    RequireClean(halves);
+    halves.Resume(std::nullopt);
+    RequireClean(halves);
+    REQUIRE_FALSE(halves.finish()->interrupted);
+    REQUIRE(halves.history() == whole.history());
+  }
+}
+
+TEST_CASE("Pipeline: an asynchronous run keeps its finished rows over stop and resume", "[pipeline]") {
+  for (int stop = 20; stop < 400; stop += 17) {
+    CAPTURE(stop);
+    PipelineSimulation whole(Job(2, 2, 0));
+    RequireClean(whole);
+    SimulationOptions options = Job(2, 2, 0);
+    options.stop_after = stop;
+    options.kills = 5;
+    PipelineSimulation halves(options);
+    RequireClean(halves);
+    halves.Resume(std::nullopt);
+    RequireClean(halves);
+    REQUIRE(GroupsOf(halves.history()) == GroupsOf(whole.history()));
+  }
+}
+
+TEST_CASE("Pipeline: rows of a failing reward program are dropped, their groups go on or are refilled", "[pipeline]") {
+  SimulationOptions options = Job(0, 1, 3);
+  options.program_fault_of = 5;
+  PipelineSimulation simulation(options);
+  RequireClean(simulation);
+  std::set<std::string> seen;
+  size_t rows = 0;
+  for (const auto& groups : GroupsOf(simulation.history())) {
+    CHECK(groups.size() == 4);
+    for (const std::string& group : groups) CHECK(seen.insert(group).second);
+  }
+  for (const auto& step : simulation.history().steps) rows += step.size();
+  CHECK(rows < 9 * 12);
+  CHECK(rows >= 9 * 8);
+}
+
+TEST_CASE("Pipeline: a reward program that always fails ends the job with a reason", "[pipeline]") {
+  SimulationOptions options = Job(0, 1, 3);
+  options.program_fault_of = 1;
+  PipelineSimulation simulation(options);
+  REQUIRE(simulation.Run());
+  CHECK_FALSE(simulation.finish()->succeeded);
+  CHECK(simulation.finish()->reason.find("max_dropped_fraction") != std::string::npos);
+}
+
+TEST_CASE("Pipeline: validation runs before training, at its steps and at the end, through deaths", "[pipeline]") {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    SimulationOptions options = Job(seed % 2, 2, seed);
+    options.kills = static_cast<int>(seed * 2);
+    options.pipeline.val_prompts = {100, 101, 102};
+    options.pipeline.val_samples = 4;
+    options.pipeline.val_before_train = true;
+    options.pipeline.test_freq = 4;
+    PipelineSimulation simulation(options);
+    RequireClean(simulation);
+    for (int64_t step = 0; step <= 9; ++step) {
+      CAPTURE(seed, step);
+      bool due = step == 0 || step == 4 || step == 8 || step == 9;
+      REQUIRE(simulation.metrics().contains(step));
+      CHECK(simulation.metrics().at(step).contains("val-core/val/reward/mean@4") == due);
+      CHECK(simulation.metrics().at(step).contains("critic/score/mean") == (step > 0));
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Validation: the policy of one step on the held-out prompts, sampled and greedy. Training and new prompts wait meanwhile.
+#include <algorithm>
+#include <cmath>
+
+#include "actors/pipeline/pipeline_sources.h"
+#include "actors/pipeline/pipeline_state.h"
+
+namespace troupe {
+
+bool PipelineState::ValidationDue() const {
+  int64_t step = durable_.step();
+  if (options_.val_prompts.empty() || stopping_ || durable_.validated_step() >= step) return false;
+  if (step == 0) return options_.val_before_train;
+  if (options_.test_freq <= 0) return false;
+  return step % options_.test_freq == 0 || step >= options_.total_steps;
+}
+
+void PipelineState::AdvanceValidation(Monotonic now) {
+  if (validation_ && stopping_) validation_.reset();
+  if (!validation_ && ValidationDue()) StartValidation(now);
+  if (!validation_) return;
+  // Tasks go to the rollouts that hold this very step, a share to each.
+  std::vector<WorkerName> ready;
+  for (const auto& [name, rollout] : workers_) {
+    bool current = rollout.weights && rollout.weights->version().step() == validation_->step;
+    bool busy = OpenCalls(name, {CallKind::kUpdateWeights, CallKind::kValidate}) > 0;
+    if (name.role == "rollout" && Usable(name, now) && current && !busy) ready.push_back(name);
+  }
+  std::map<std::string, v1::PromptTask> waiting = validation_->tasks;
+  for (const auto& [id, call] : calls_) {
+    for (const std::string& group : call.names) {
+      if (call.kind == CallKind::kValidate) waiting.erase(group);
+    }
+  }
+  if (!ready.empty() && !waiting.empty()) {
+    std::vector<v1::GenerateRequest> requests(ready.size());
+    std::vector<Call> details(ready.size());
+    size_t i = 0;
+    for (const auto& [group, task] : waiting) {
+      size_t to = i++ % ready.size();
+      if (details[to].names.size() == kGroupsPerCallMax) break;
+      *requests[to].add_prompts() = task;
+      details[to].names.push_back(group);
+    }
+    for (size_t r = 0; r < ready.size(); ++r) {
+      requests[r].mutable_version()->set_step(validation_->step);
+      if (requests[r].prompts_size() > 0) Send(CallKind::kValidate, ready[r], requests[r], now, std::move(details[r]));
+    }
+  }
+  // What was generated is scored by whichever reward worker is free.
+  std::vector<v1::RowMeta> rows;
+  std::set<std::string> usable = UsableShards();
+  for (const auto& [row_id, row] : validation_->rows) {
+    if (usable.contains(row.shard()) && rows.size() < kRowsPerCallMax) rows.push_back(row);
+  }
+  if (!rows.empty() && !Calling(CallKind::kScoreValidation)) {
+    for (const auto& [name, worker] : workers_) {
+      if (name.role != "reward" || !Usable(name, now) || OpenCalls(name, {CallKind::kScore}) > 0) continue;
+      v1::ScoreRequest request;
+      AddSources(rows, request.mutable_sources());
+      Send(CallKind::kScoreValidation, name, std::move(request), now);
+      break;
+    }
+  }
+  if (validation_->tasks.empty() && validation_->rows.empty()) FinishValidation(now);
+}
+
+void PipelineState::StartValidation(Monotonic now) {
+  validation_.emplace();
+  validation_->step = durable_.step();
+  validation_->started = now;
+  for (uint64_t prompt : options_.val_prompts) {
+    v1::PromptTask task;
+    task.set_prompt_id(prompt);
+    task.set_validation(true);
+    // A group of its own per step, but random numbers that depend on the prompt and sample alone.
+    std::string group = "val-" + std::to_string(validation_->step) + "-" + std::to_string(prompt);
+    if (options_.val_samples > 0) {
+      task.set_group_id(group);
+      task.set_n(static_cast<int32_t>(options_.val_samples));
+      validation_->tasks[task.group_id()] = task;
+    }
+    task.set_group_id(group + "-greedy");
+    task.set_n(1);
+    task.set_greedy(true);
+    validation_->tasks[task.group_id()] = task;
+  }
+}
+
+void PipelineState::OnValidationRows(const Call& call, const v1::GenerateResponse& response) {
+  if (!validation_) return;
+  for (const std::string& group : call.names) validation_->tasks.erase(group);
+  for (const v1::RowMeta& row : response.rows()) {
+    validation_->rows[row.row_id()] = row;
+    validation_->done_rows.push_back(row.row_id());
+  }
+}
+
+void PipelineState::OnValidationScores(const Call&, const v1::ScoreResponse& response) {
+  if (!validation_) return;
+  for (const v1::RowScore& score : response.scores()) {
+    auto row = validation_->rows.find(score.row_id());
+    if (row == validation_->rows.end()) continue;
+    if (score.fault() != "program") validation_->scores[row->second.group_id()].push_back(score.score());
+    validation_->rows.erase(row);
+  }
+}
+
+// val-core/{source}/{variable}/{mean,best}@N, as verl names them: mean over prompts of the mean and of the best of N samples.
+void PipelineState::FinishValidation(Monotonic now) {
+  double mean = 0, best = 0, greedy = 0;
+  int64_t sampled_groups = 0, greedy_groups = 0;
+  for (const auto& [group, scores] : validation_->scores) {
+    if (group.ends_with("-greedy")) {
+      greedy += scores.front();
+      ++greedy_groups;
+      continue;
+    }
+    double sum = 0;
+    for (double score : scores) sum += score;
+    mean += sum / static_cast<double>(scores.size());
+    best += *std::max_element(scores.begin(), scores.end());
+    ++sampled_groups;
+  }
+  std::string n = "@" + std::to_string(options_.val_samples);
+  std::map<std::string, double> metrics;
+  if (sampled_groups > 0) {
+    metrics["val-core/val/reward/mean" + n] = mean / static_cast<double>(sampled_groups);
+    metrics["val-core/val/reward/best" + n] = best / static_cast<double>(sampled_groups);
+  }
+  if (greedy_groups > 0) metrics["val-core/val/reward_greedy/mean@1"] = greedy / static_cast<double>(greedy_groups);
+  testing_ += now - validation_->started;
+  metrics["timing_s/testing"] = absl::ToDoubleSeconds(now - validation_->started);
+  held_metrics_.insert(metrics.begin(), metrics.end());
+  metrics_held_ = true;
+  to_release_.insert(to_release_.end(), validation_->done_rows.begin(), validation_->done_rows.end());
+  v1::PipelineRecord record;
+  record.mutable_validation_done()->set_step(validation_->step);
+  Record(std::move(record));
+  validation_.reset();
+  WriteHeldMetrics();
+}
+
+}  // namespace troupe
