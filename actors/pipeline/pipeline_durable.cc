@@ -41,6 +41,7 @@ absl::Status PipelineDurable::Apply(const v1::PipelineRecord& record) {
       return absl::OkStatus();
     case v1::PipelineRecord::kValidationDone:
       validated_step_ = record.validation_done().step();
+      metrics_.insert(record.validation_done().metrics().begin(), record.validation_done().metrics().end());
       return absl::OkStatus();
     case v1::PipelineRecord::RECORD_NOT_SET:
       break;

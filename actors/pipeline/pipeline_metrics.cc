@@ -95,8 +95,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
 void PipelineState::WriteHeldMetrics() {
   if (!metrics_held_) return;
   metrics_held_ = false;
-  out_->actions.push_back(WriteMetrics{std::max<int64_t>(0, durable_.attempt()), durable_.step(), std::move(held_metrics_)});
-  held_metrics_.clear();
+  out_->actions.push_back(WriteMetrics{std::max<int64_t>(0, durable_.attempt()), durable_.step(), durable_.metrics()});
 }
 
 v1::JobProgress PipelineState::Progress() const {

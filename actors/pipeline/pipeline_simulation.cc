@@ -164,15 +164,15 @@ void PipelineSimulation::Carry(const PipelineAction& action) {
   if (auto* finish = std::get_if<FinishPipeline>(&action)) finish_ = *finish;
 }
 
-bool PipelineSimulation::Fetchable(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources) {
+absl::Status PipelineSimulation::Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources) {
   for (const v1::RowSource& source : sources) {
     WorkerName shard{"rollout", std::stoi(source.shard().substr(8))};
-    if (!workers_[shard].up) return false;
+    if (!workers_[shard].up) return absl::UnavailableError("a shard is away");
     for (const std::string& row : source.row_ids()) {
-      if (!shards_[source.shard()].contains(row)) return Violation("row " + row + " is gone"), false;
+      if (!shards_[source.shard()].contains(row)) return absl::NotFoundError(row);
     }
   }
-  return true;
+  return absl::OkStatus();
 }
 
 PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
@@ -187,7 +187,8 @@ PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
     done.response = state;
   } else if (auto* restore = std::get_if<v1::RestoreRowsRequest>(&call.request)) {
     for (const std::string& row : restore->row_ids()) {
-      shards_[call.worker.ToString()][row] = shards_[restore->directory()].at(row);
+      const auto& saved = saved_rows_[restore->directory()];
+      if (saved.contains(row)) shards_[call.worker.ToString()][row] = saved.at(row);
     }
     done.response = v1::RestoreRowsResponse();
   } else if (auto* generate = std::get_if<v1::GenerateRequest>(&call.request)) {
@@ -201,7 +202,7 @@ PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
     *response.mutable_version() = worker.version;
     done.response = response;
   } else if (auto* sync = std::get_if<v1::SyncRowsRequest>(&call.request)) {
-    for (const std::string& row : sync->row_ids()) shards_[sync->directory()][row] = shards_[call.worker.ToString()].at(row);
+    for (const std::string& row : sync->row_ids()) saved_rows_[sync->directory()][row] = shards_[call.worker.ToString()].at(row);
     done.response = v1::SyncRowsResponse();
   } else if (auto* release = std::get_if<v1::ReleaseRowsRequest>(&call.request)) {
     for (const std::string& row : release->row_ids()) {
@@ -209,7 +210,7 @@ PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
     }
     done.response = v1::ReleaseRowsResponse();
   } else if (auto* score = std::get_if<v1::ScoreRequest>(&call.request)) {
-    if (!Fetchable(score->sources())) return away;
+    if (absl::Status fetched = Fetch(score->sources()); !fetched.ok()) return CallFailed{call.call_id, fetched};
     v1::ScoreResponse response;
     for (const v1::RowSource& source : score->sources()) {
       for (const std::string& row : source.row_ids()) {
@@ -222,7 +223,7 @@ PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
     }
     done.response = response;
   } else if (auto* refer = std::get_if<v1::LogProbsRequest>(&call.request)) {
-    if (!Fetchable(refer->sources())) return away;
+    if (absl::Status fetched = Fetch(refer->sources()); !fetched.ok()) return CallFailed{call.call_id, fetched};
     done.response = v1::LogProbsResponse();
   } else if (std::holds_alternative<v1::GetTrainerStateRequest>(call.request)) {
     v1::TrainerState state;
@@ -286,7 +287,10 @@ PipelineEvent PipelineSimulation::Train(const CallRole& call, const v1::TrainSte
   if (!trainer_loaded_ || Key(trainer_version_) != Key(request.expected())) {
     return CallFailed{call.call_id, absl::FailedPreconditionError("another version")};
   }
-  if (!Fetchable(request.sources())) return CallFailed{call.call_id, absl::UnavailableError("a shard is away")};
+  if (absl::Status fetched = Fetch(request.sources()); !fetched.ok()) {
+    if (absl::IsNotFound(fetched)) Violation("PIPE-3: a leased row was released: " + std::string(fetched.message()));
+    return CallFailed{call.call_id, fetched};
+  }
   std::map<std::string, std::string> shard_of;
   for (const v1::RowSource& source : request.sources()) {
     for (const std::string& row : source.row_ids()) shard_of[row] = source.shard();

@@ -67,7 +67,7 @@ class PipelineSimulation {
   PipelineEvent Handle(const CallRole& call);
   PipelineEvent Generate(const CallRole& call, const v1::GenerateRequest& request);
   PipelineEvent Train(const CallRole& call, const v1::TrainStepRequest& request);
-  bool Fetchable(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources);
+  absl::Status Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources);
   void Violation(std::string text) { violations_.insert(std::move(text)); }
 
   SimulationOptions options_;
@@ -79,6 +79,7 @@ class PipelineSimulation {
   // What survives deaths: logs, segment files, checkpoints.
   std::vector<v1::PipelineRecord> log_;
   std::map<std::string, std::map<std::string, uint64_t>> shards_;  // by shard, row_id: content
+  std::map<std::string, std::map<std::string, uint64_t>> saved_rows_;  // by checkpoint folder
   std::map<std::string, TrainedHistory> checkpoints_;
   std::map<int64_t, v1::PipelineSnapshot> committed_;
   int64_t prepared_ = 0;

@@ -35,8 +35,8 @@ absl::Duration Backoff(int failures) {
 
 PipelineState::PipelineState(PipelineOptions options, PipelineDurable durable)
     : options_(std::move(options)), durable_(std::move(durable)) {
-  metrics_held_ = durable_.step() > 0 && durable_.resumed_from().empty();  // perhaps its line was not written
-  held_metrics_ = durable_.metrics();
+  // Perhaps its line was not written before the controller died; the writer knows.
+  metrics_held_ = (durable_.step() > 0 || durable_.validated_step() >= 0) && durable_.resumed_from().empty();
 }
 
 PipelineState::Output PipelineState::Step(const PipelineEvent& event, Monotonic now) {

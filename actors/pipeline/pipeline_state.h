@@ -188,8 +188,7 @@ class PipelineState {
   int64_t checkpoint_failures_ = 0;
   int64_t checkpoint_given_up_step_ = -1;
   std::vector<std::string> to_release_;
-  std::map<std::string, double> held_metrics_;   // of a step whose validation is still to come
-  bool metrics_held_ = false;
+  bool metrics_held_ = false;                    // the newest step's line waits for its validation
   int64_t texts_step_ = -1;                      // the step for which sample texts were asked
 
   bool stopping_ = false;

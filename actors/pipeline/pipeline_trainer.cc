@@ -129,7 +129,6 @@ void PipelineState::OnTrained(const Call& call, Worker& trainer, const v1::Train
   *record.mutable_step_trained()->mutable_dropped_rows() = response.dropped_rows();
   record.mutable_step_trained()->mutable_metrics()->insert(metrics.begin(), metrics.end());
   Record(std::move(record));
-  held_metrics_ = std::move(metrics);
   metrics_held_ = true;
 }
 

@@ -132,13 +132,13 @@ void PipelineState::FinishValidation(Monotonic now) {
   if (greedy_groups > 0) metrics["val-core/val/reward_greedy/mean@1"] = greedy / static_cast<double>(greedy_groups);
   testing_ += now - validation_->started;
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(now - validation_->started);
-  held_metrics_.insert(metrics.begin(), metrics.end());
-  metrics_held_ = true;
   to_release_.insert(to_release_.end(), validation_->done_rows.begin(), validation_->done_rows.end());
   v1::PipelineRecord record;
   record.mutable_validation_done()->set_step(validation_->step);
+  record.mutable_validation_done()->mutable_metrics()->insert(metrics.begin(), metrics.end());
   Record(std::move(record));
   validation_.reset();
+  metrics_held_ = true;
   WriteHeldMetrics();
 }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/data/prompt_set.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "runtime/env/file.h"
+
+namespace troupe {
+namespace {
+
+// One token a byte; a conversation is "role:content;".
+class ByteTokenizer final : public Tokenizer {
+ public:
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, const EncodeOptions&) const override {
+    return std::vector<int32_t>(text.begin(), text.end());
+  }
+  std::string Decode(absl::Span<const int32_t> ids, const DecodeOptions&) const override {
+    return {ids.begin(), ids.end()};
+  }
+  absl::StatusOr<std::string> ApplyChatTemplate(const nlohmann::ordered_json& messages,
+                                                const ChatTemplateOptions&) const override {
+    std::string text;
+    for (const auto& message : messages) {
+      text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + ";";
+    }
+    return text;
+  }
+  int64_t vocab_size() const override { return 256; }
+  std::optional<std::string> IdToToken(int32_t) const override { return std::nullopt; }
+  std::optional<int32_t> TokenToId(std::string_view) const override { return std::nullopt; }
+  bool IsSpecial(int32_t) const override { return false; }
+  const SpecialTokenIds& special() const override { return special_; }
+  const std::string& chat_template() const override { return none_; }
+  std::string TokenBytes(int32_t id) const override { return std::string(1, static_cast<char>(id)); }
+  std::string ToTokenizerJson() const override { return ""; }
+  std::string ToTokenizerConfigJson() const override { return ""; }
+  std::string ToSpecialTokensMapJson() const override { return ""; }
+
+ private:
+  SpecialTokenIds special_;
+  std::string none_;
+};
+
+absl::StatusOr<PromptSet> LoadText(const std::string& text, const PromptSetOptions& options = {}) {
+  std::string folder = *MakeTemporaryDirectory("prompt-set-test");
+  REQUIRE(WriteFileAtomic(folder + "/data.jsonl", text).ok());
+  absl::StatusOr<PromptSet> set = PromptSet::Load(folder + "/data.jsonl", ByteTokenizer(), options);
+  RemoveTree(folder).IgnoreError();
+  return set;
+}
+
+std::string ErrorOf(const std::string& text, const PromptSetOptions& options = {}) {
+  absl::StatusOr<PromptSet> set = LoadText(text, options);
+  REQUIRE_FALSE(set.ok());
+  return std::string(set.status().message());
+}
+
+constexpr char kTwoRows[] = "{\"prompt\": \"ab\", \"answer\": 7, \"level\": 1}\n\n{\"prompt\": \"cde\", \"answer\": \"x\"}\n";
+
+}  // namespace
+
+TEST_CASE("PromptSet: raw prompts, answers as text, other columns kept", "[data]") {
+  PromptSet set = *LoadText(kTwoRows);
+  REQUIRE(set.prompts().size() == 2);
+  CHECK(set.prompts()[0].ids == std::vector<int32_t>{'a', 'b'});
+  CHECK(set.prompts()[0].answer == "7");
+  CHECK(set.prompts()[0].extra_json == "{\"level\":1}");
+  CHECK(set.Find(1)->answer == "x");
+  CHECK(set.Find(2) == nullptr);
+}
+
+TEST_CASE("PromptSet: conversations go through the template, verl's ground truth is the answer", "[data]") {
+  PromptSetOptions options;
+  options.system_prompt = "be brief";
+  PromptSet set = *LoadText(
+      R"({"prompt": [{"role": "user", "content": "hi"}], "reward_model": {"ground_truth": "42"}})", options);
+  CHECK(set.prompts()[0].text == "system:be brief;user:hi;");
+  CHECK(set.prompts()[0].answer == "42");
+}
+
+TEST_CASE("PromptSet: long prompts are left out and counted, cut, or refused by line", "[data]") {
+  PromptSetOptions options;
+  options.max_prompt_length = 2;
+  PromptSet filtered = *LoadText(kTwoRows, options);
+  CHECK(filtered.prompts().size() == 1);
+  CHECK(filtered.filtered_lines() == std::vector<int64_t>{3});
+  options.filter_overlong = false;
+  CHECK(ErrorOf(kTwoRows, options).find(":3: the prompt has 3 tokens") != std::string::npos);
+  options.truncation = "left";
+  CHECK(LoadText(kTwoRows, options)->Find(1)->ids == std::vector<int32_t>{'d', 'e'});
+  options.truncation = "right";
+  CHECK(LoadText(kTwoRows, options)->Find(1)->ids == std::vector<int32_t>{'c', 'd'});
+}
+
+TEST_CASE("PromptSet: an empty or broken file is named with its line", "[data]") {
+  CHECK(ErrorOf("").find("the data set is empty") != std::string::npos);
+  CHECK(ErrorOf("{\"prompt\": \"a\"}\n{broken\n").find("data.jsonl:2: expected a JSON object") != std::string::npos);
+  CHECK(ErrorOf("{\"question\": 1}\n").find("there are: question") != std::string::npos);
+  CHECK(ErrorOf("{\"prompt\": 3}\n").find(":1: the prompt is neither") != std::string::npos);
+  CHECK(PromptSet::Load("/nonexistent/x.jsonl", ByteTokenizer(), {}).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("PromptSet: gzip and zstd files, and damaged ones", "[data]") {
+  std::string plain = kTwoRows;
+  std::string gz(1000, '\0');
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(plain.data());
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(gz.data());
+  stream.avail_out = static_cast<uInt>(gz.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  gz.resize(gz.size() - stream.avail_out);
+  deflateEnd(&stream);
+  std::string zst(1000, '\0');
+  zst.resize(ZSTD_compress(zst.data(), zst.size(), plain.data(), plain.size(), 3));
+  for (const std::string& packed : {gz, zst}) {
+    CHECK(LoadText(packed)->prompts().size() == 2);
+    CHECK(ErrorOf(packed.substr(0, packed.size() - 6)).find("damaged or cut off") != std::string::npos);
+  }
+}
+
+}  // namespace troupe

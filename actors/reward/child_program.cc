@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/reward/child_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/status.h"
+#include "runtime/env/errno_status.h"
+
+extern char** environ;
+
+namespace troupe {
+namespace {
+
+// How often, 2 ms apart, a program is looked at before it is killed.
+constexpr int kEndingPolls = 25;
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, "cannot make a pipe");
+  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+std::vector<char*> CleanEnvironment() {
+  std::vector<char*> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::strncmp(*variable, "TROUPE_", 7) != 0) variables.push_back(*variable);
+  }
+  variables.push_back(nullptr);
+  return variables;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChildProgram>> ChildProgram::Start(const std::vector<std::string>& argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // a program that went away is an EPIPE
+  TROUPE_ASSIGN_OR_RETURN(Pipe input, MakePipe());
+  TROUPE_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::vector<char*> environment = CleanEnvironment();
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_adddup2(&actions, input.read.get(), 0);
+  posix_spawn_file_actions_adddup2(&actions, output.write.get(), 1);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  pid_t pid = 0;
+  int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return ErrnoStatus(error, "cannot start the reward program '" + argv[0] + "'");
+  ::fcntl(input.write.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(output.read.get(), F_SETFL, O_NONBLOCK);
+  return std::unique_ptr<ChildProgram>(new ChildProgram(pid, std::move(input.write), std::move(output.read)));
+}
+
+ChildProgram::~ChildProgram() { KillAndReap(); }
+
+bool ChildProgram::PumpInput() {
+  while (!unsent_.empty()) {
+    ssize_t written = ::write(stdin_.get(), unsent_.data(), unsent_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno == EAGAIN;
+    unsent_.erase(0, static_cast<size_t>(written));
+  }
+  return true;
+}
+
+bool ChildProgram::PumpOutput(std::deque<std::string>& lines) {
+  char buffer[1 << 16];
+  while (true) {
+    ssize_t got = ::read(stdout_.get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno == EAGAIN;
+    if (got == 0) return false;
+    partial_.append(buffer, static_cast<size_t>(got));
+    size_t begin = 0;
+    for (size_t end; (end = partial_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      lines.push_back(partial_.substr(begin, end - begin));
+    }
+    partial_.erase(0, begin);
+    if (partial_.size() > kProgramLineBytesMax) return false;
+  }
+}
+
+std::string ChildProgram::Ending() {
+  KillAndReap();
+  if (WIFEXITED(status_)) return "exit status " + std::to_string(WEXITSTATUS(status_));
+  return "signal " + std::to_string(WTERMSIG(status_));
+}
+
+// It may be ending by itself: what it says then is worth more than our SIGKILL.
+void ChildProgram::KillAndReap() {
+  if (reaped_) return;
+  stdin_.Reset();
+  for (int i = 0; i < kEndingPolls; ++i) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
+    ::poll(nullptr, 0, 2);
+  }
+  ::kill(-pid_, SIGKILL);  // its children
+  while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+  }
+  reaped_ = true;
+}
+
+}  // namespace troupe

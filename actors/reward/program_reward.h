@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProgramReward: a reward function that is a program (or a Python function, by a program of ours around it).
+//
+// One JSON object a line each way: {"id", "prompt", "response", "response_ids", "answer", ...the row's columns} to it;
+// {"id", "score", ...any metrics} back, in any order. Several rows are under way at a time. When no answer comes for the
+// time limit, the row that waited longest is to blame and the program is killed, with everything in its process group, and restarted:
+//   - it had answered others before: this answer's fault (a verifier's limit), scored 0;
+//   - it had never answered: the program hangs; the row is tried once more, last, and then dropped.
+// A crash is blamed on the row that waited longest, which is tried once more. Others go to the next program without blame.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/reward/child_program.h"
+#include "actors/reward/reward_function.h"
+#include "runtime/base/monotonic.h"
+
+namespace troupe {
+
+// Rows sent to a program and not answered yet: hides the latency of a program that scores one after the other.
+inline constexpr size_t kProgramRowsInFlightMax = 64;
+
+struct ProgramRewardOptions {
+  std::vector<std::string> argv;
+  absl::Duration timeout = absl::Seconds(10);
+  int64_t processes = 1;
+};
+
+class ProgramReward final : public RewardScorer {
+ public:
+  // Starts the first program, so that one that cannot start is refused at once.
+  static absl::StatusOr<std::unique_ptr<ProgramReward>> Start(ProgramRewardOptions options);
+
+  std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) override;
+
+  // Lines on stdout that were no answer, and programs that were started again, since Start.
+  int64_t nonsense_lines() const { return nonsense_lines_; }
+  int64_t restarts() const { return restarts_; }
+
+ private:
+  struct Slot {
+    std::unique_ptr<ChildProgram> program;
+    bool answered_ever = false;
+    std::deque<size_t> waiting;  // rows sent, oldest first
+    Monotonic progress;          // of the last answer, or of sending when nothing waited
+    std::deque<std::string> lines;
+  };
+
+  explicit ProgramReward(ProgramRewardOptions options) : options_(std::move(options)) {}
+  void Feed(Slot& slot, absl::Span<const RewardInput> inputs, Monotonic now);
+  void Wait(Monotonic now);
+  void TakeLines(Slot& slot, absl::Span<const RewardInput> inputs, Monotonic now);
+  bool TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs, const std::string& line);
+  void Lose(Slot& slot, const std::string& why, bool timed_out);
+  void Blame(size_t row, const std::string& why);
+
+  ProgramRewardOptions options_;
+  std::vector<Slot> slots_;
+  int64_t nonsense_lines_ = 0;
+  int64_t restarts_ = 0;
+
+  // During one Score.
+  std::deque<size_t> queue_;
+  std::vector<int> failures_;
+  std::vector<bool> done_;
+  std::vector<RewardOutcome> outcomes_;
+};
+
+}  // namespace troupe

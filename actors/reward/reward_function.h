@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// RewardFunction: scores finished responses. One of the built-in ones, or a program of the user's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/job/job_config.h"
+
+namespace troupe {
+
+struct RewardInput {
+  std::string id;
+  std::string prompt;
+  std::string response;              // special tokens skipped
+  std::vector<int32_t> response_ids;
+  std::string answer;
+  std::string extra_json;            // the data row's other columns, an object
+};
+
+enum class RewardFault {
+  kNone,
+  kAnswer,   // the answer's own: a verifier's limit. Scored 0 and counted.
+  kProgram,  // the program's: it crashed, hung, printed nonsense or a score that is not a number, also when tried again.
+};
+
+struct RewardOutcome {
+  double score = 0;
+  std::map<std::string, double> metrics;
+  RewardFault fault = RewardFault::kNone;
+  std::string fault_text;
+};
+
+// Not thread-safe: one owner.
+class RewardScorer {
+ public:
+  virtual ~RewardScorer() = default;
+  // One outcome for each input, in their order. Never fails as a whole: faults are told by row.
+  virtual std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) = 0;
+};
+
+// INVALID_ARGUMENT: an unknown name, a pattern that is none; NOT_FOUND: no such file or program.
+absl::StatusOr<std::unique_ptr<RewardScorer>> MakeBuiltinReward(const RewardFunction& function);
+absl::StatusOr<std::unique_ptr<RewardScorer>> MakeProgramReward(const RewardFunction& function);
+absl::StatusOr<std::unique_ptr<RewardScorer>> MakeReward(const RewardFunction& function);
+
+// The weighted sum of several; metrics "reward/{name}" hold each score. A row with a program's fault in one has it in all.
+absl::StatusOr<std::unique_ptr<RewardScorer>> MakeWeightedReward(const std::vector<RewardFunction>& functions);
+
+}  // namespace troupe

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "actors/reward/program_reward.h"
+#include "actors/reward/reward_function.h"
+#include "runtime/env/file.h"
+
+namespace troupe {
+namespace {
+
+double BuiltinScore(RewardFunction function, const std::string& response, const std::string& answer) {
+  std::unique_ptr<RewardScorer> scorer = *MakeBuiltinReward(function);
+  RewardInput input{.id = "r", .prompt = "", .response = response, .response_ids = {}, .answer = answer, .extra_json = "{}"};
+  return scorer->Score({&input, 1})[0].score;
+}
+
+std::vector<RewardInput> Rows(const std::vector<std::string>& responses) {
+  std::vector<RewardInput> rows;
+  for (const std::string& response : responses) {
+    rows.push_back({.id = "r", .prompt = "p", .response = response, .response_ids = {1}, .answer = "7",
+                    .extra_json = "{\"level\":3,\"data_source\":\"sums\"}"});
+  }
+  return rows;
+}
+
+std::unique_ptr<ProgramReward> Shell(const std::string& script, absl::Duration timeout = absl::Milliseconds(300)) {
+  return *ProgramReward::Start({.argv = {"/bin/sh", "-c", script}, .timeout = timeout});
+}
+
+// A program by cases of the response: the last word of a shell `case`.
+std::string Cases(const std::string& cases) {
+  return "while read -r line; do id=${line#*\\\"id\\\":\\\"}; id=${id%%\\\"*}; case \"$line\" in " + cases +
+         " *) echo \"{\\\"id\\\":\\\"$id\\\",\\\"score\\\":1}\";; esac; done";
+}
+
+class PythonFile {
+ public:
+  explicit PythonFile(const std::string& text) : folder_(*MakeTemporaryDirectory("reward-test")) {
+    REQUIRE(WriteFileAtomic(folder_ + "/score.py", text).ok());
+  }
+  ~PythonFile() { RemoveTree(folder_).IgnoreError(); }
+  std::unique_ptr<RewardScorer> Make(const std::string& name) {
+    RewardFunction function;
+    function.python = folder_ + "/score.py:" + name;
+    function.timeout = absl::Seconds(20);
+    return *MakeProgramReward(function);
+  }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace
+
+TEST_CASE("Reward: built-in functions compare what a response says with the answer", "[reward]") {
+  RewardFunction regex{.function = "regex", .pattern = "[0-9]+", .match = "first"};
+  CHECK(BuiltinScore(regex, " 12.\nSo 7", "12") == 1);
+  CHECK(BuiltinScore(regex, " twelve", "12") == 0);
+  regex.match = "last";
+  CHECK(BuiltinScore(regex, "12 then 7", "7") == 1);
+  regex.pattern = "is ([0-9]+)";
+  CHECK(BuiltinScore(regex, "it is 41, it is 42", "42") == 1);
+  regex.pattern = "^$|x*";
+  CHECK(BuiltinScore(regex, "abc", "nothing") == 0);  // empty matches end
+  RewardFunction numeric{.function = "numeric"};
+  CHECK(BuiltinScore(numeric, "about 1,234.50 coins", "1234.5") == 1);
+  CHECK(BuiltinScore(numeric, "-3", "3") == 0);
+  CHECK(BuiltinScore(numeric, "no number", "3") == 0);
+  RewardFunction exact{.function = "exact_match"};
+  CHECK(BuiltinScore(exact, " yes\n", "yes") == 1);
+  CHECK(BuiltinScore(exact, "yes.", "yes") == 0);
+}
+
+TEST_CASE("Reward: a wrong pattern or name is refused with the place", "[reward]") {
+  absl::Status status = MakeBuiltinReward({.function = "regex", .pattern = "a(b"}).status();
+  CHECK(status.message().find("at character 3") != absl::string_view::npos);
+  CHECK(MakeBuiltinReward({.function = "fuzzy"}).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("Reward: a program answers in any order, with metrics, and chatter is counted", "[reward]") {
+  auto program = Shell("echo hello; read a; read b; echo '{\"id\":\"1\",\"score\":0.5,\"length\":9}'; "
+                       "echo '{\"id\":\"0\",\"score\":2}'; cat >/dev/null");
+  std::vector<RewardOutcome> out = program->Score(Rows({"x", "y"}));
+  CHECK(out[0].score == 2);
+  CHECK(out[1].score == 0.5);
+  CHECK(out[1].metrics.at("length") == 9);
+  CHECK(program->nonsense_lines() == 1);
+}
+
+TEST_CASE("Reward: a crash is retried once, then only its row is dropped", "[reward]") {
+  auto program = Shell(Cases("*crash*) exit 3;;"), absl::Seconds(5));
+  std::vector<RewardOutcome> out = program->Score(Rows({"a", "crash", "b", "c"}));
+  CHECK(out[1].fault == RewardFault::kProgram);
+  CHECK(out[1].fault_text.find("exit status 3") != std::string::npos);
+  for (size_t i : {0, 2, 3}) CHECK((out[i].fault == RewardFault::kNone && out[i].score == 1));
+  CHECK(program->restarts() == 2);
+}
+
+TEST_CASE("Reward: an answer that takes too long scores 0, the program goes on", "[reward]") {
+  auto program = Shell(Cases("*slow*) sleep 60;;"));
+  std::vector<RewardOutcome> out = program->Score(Rows({"a", "slow", "b"}));
+  CHECK(out[1].fault == RewardFault::kAnswer);
+  CHECK(out[1].score == 0);
+  CHECK(out[0].score == 1);
+  CHECK(out[2].score == 1);
+}
+
+TEST_CASE("Reward: a program that hangs or prints nonsense gets every row dropped and named", "[reward]") {
+  for (const char* script : {"sleep 60", "while read x; do echo what; done"}) {
+    auto program = Shell(script, absl::Milliseconds(100));
+    for (const RewardOutcome& outcome : program->Score(Rows({"a", "b"}))) CHECK(outcome.fault == RewardFault::kProgram);
+  }
+}
+
+TEST_CASE("Reward: NaN is the program's fault", "[reward]") {
+  auto program = Shell(Cases("*nan*) echo \"{\\\"id\\\":\\\"$id\\\",\\\"score\\\":NaN}\";;"), absl::Seconds(5));
+  std::vector<RewardOutcome> out = program->Score(Rows({"nan", "b"}));
+  CHECK(out[0].fault == RewardFault::kProgram);
+  CHECK(out[1].score == 1);
+}
+
+TEST_CASE("Reward: a program never sees the token", "[reward]") {
+  ::setenv("TROUPE_TOKEN_FD", "9", 1);
+  auto program = Shell("read a; n=$(env | grep -c ^TROUPE_); f=$(ls /proc/self/fd | wc -l); "
+                       "echo \"{\\\"id\\\":\\\"0\\\",\\\"score\\\":$n,\\\"fds\\\":$f}\"");
+  std::vector<RewardOutcome> out = program->Score(Rows({"a"}));
+  CHECK(out[0].score == 0);
+  CHECK(out[0].metrics.at("fds") <= 5);
+}
+
+TEST_CASE("Reward: Python functions as verl and TRL write them", "[reward]") {
+  PythonFile file(
+      "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+      "    print('noise')\n"
+      "    if solution_str == 'raise': raise ValueError('no')\n"
+      "    return {'score': float(solution_str == ground_truth), 'length': len(solution_str), 's': data_source}\n"
+      "def lengths(prompts, completions, level, **kwargs):\n"
+      "    return [float('nan') if c == 'nan' else len(c) + l for c, l in zip(completions, level)]\n");
+  std::vector<RewardOutcome> verl = file.Make("compute_score")->Score(Rows({"7", "raise", "88"}));
+  CHECK(verl[0].score == 1);
+  CHECK(verl[0].metrics.at("length") == 1);
+  CHECK(verl[1].fault == RewardFault::kProgram);
+  CHECK(verl[1].fault_text.find("ValueError: no") != std::string::npos);
+  CHECK(verl[2].score == 0);
+  std::vector<RewardOutcome> trl = file.Make("lengths")->Score(Rows({"ab", "nan"}));
+  CHECK(trl[0].score == 5);
+  CHECK(trl[1].fault == RewardFault::kProgram);
+}
+
+TEST_CASE("Reward: several functions are weighted, and each is reported", "[reward]") {
+  RewardFunction right{.name = "right", .weight = 1, .function = "exact_match"};
+  RewardFunction number{.name = "number", .weight = 0.25, .function = "numeric"};
+  std::unique_ptr<RewardScorer> scorer = *MakeWeightedReward({right, number});
+  std::vector<RewardOutcome> out = scorer->Score(Rows({"7", "it is 7"}));
+  CHECK(out[0].score == 1.25);
+  CHECK(out[1].score == 0.25);
+  CHECK(out[1].metrics.at("reward/number") == 1);
+}
+
+}  // namespace troupe
