@@ -26,7 +26,7 @@ bool PipelineState::AdvanceCheckpoint(Monotonic now) {
   if (!checkpoint_) return false;
   if (checkpoint_->calls.empty() && !checkpoint_->committing) {
     checkpoint_->committing = true;
-    out_->actions.push_back(CommitCheckpoint{checkpoint_->step, checkpoint_->snapshot});
+    out_->actions.push_back(CheckpointCommit{checkpoint_->step, checkpoint_->snapshot});
   }
   return true;
 }
@@ -43,8 +43,8 @@ void PipelineState::StartCheckpoint(Monotonic now) {
   checkpoint_->step = durable_.step();
   checkpoint_->snapshot = durable_.Snapshot();
   checkpoint_->started = now;
-  out_->actions.push_back(PrepareCheckpoint{checkpoint_->step});
-  std::string directory = options_.CheckpointDir(checkpoint_->step);
+  out_->actions.push_back(CheckpointBegin{checkpoint_->step});
+  std::string directory = options_.CheckpointDir(checkpoint_->step) + ".tmp";
   v1::SaveCheckpointRequest save;
   save.set_directory(directory);
   checkpoint_->calls.insert(Send(CallKind::kSave, {"actor", 0}, std::move(save), now));

@@ -47,7 +47,7 @@ struct CallFailed {
   uint64_t call_id = 0;
   absl::Status status;
 };
-struct CheckpointWritten {  // answers CommitCheckpoint and a failed PrepareCheckpoint
+struct CheckpointWritten {  // answers CheckpointCommit and a failed CheckpointBegin
   int64_t step = 0;
   absl::Status status;
 };
@@ -63,10 +63,10 @@ struct CallRole {
   uint64_t incarnation = 0;
   RoleRequest request;
 };
-struct PrepareCheckpoint {  // an empty folder for the step
+struct CheckpointBegin {  // an empty folder for the step
   int64_t step = 0;
 };
-struct CommitCheckpoint {  // writes the controller's part and the manifest; answered by CheckpointWritten
+struct CheckpointCommit {  // writes the controller's part and the manifest; answered by CheckpointWritten
   int64_t step = 0;
   v1::PipelineSnapshot snapshot;
 };
@@ -88,7 +88,7 @@ struct FinishPipeline {
   bool interrupted = false;
   std::string reason;
 };
-using PipelineAction = std::variant<CallRole, PrepareCheckpoint, CommitCheckpoint, WriteMetrics, WriteSample, Note,
+using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointCommit, WriteMetrics, WriteSample, Note,
                                     FinishPipeline>;
 
 }  // namespace troupe

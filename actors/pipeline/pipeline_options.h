@@ -33,6 +33,7 @@ struct PipelineOptions {
   int64_t response_length = 0;  // for clip ratios
   std::string checkpoints_dir;  // holds step_N
 
+  // While it is written its name ends in ".tmp" (actors/trainer/core/checkpoint.h).
   std::string CheckpointDir(int64_t step) const { return checkpoints_dir + "/step_" + std::to_string(step); }
 
   RowIndexOptions IndexOptions() const {

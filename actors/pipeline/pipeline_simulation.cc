@@ -152,15 +152,20 @@ void PipelineSimulation::CheckReplay() {
 
 void PipelineSimulation::Carry(const PipelineAction& action) {
   if (auto* call = std::get_if<CallRole>(&action)) calls_.push_back({*call, std::nullopt});
-  if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) prepared_ = prepare->step;
-  if (auto* commit = std::get_if<CommitCheckpoint>(&action)) {
+  if (auto* prepare = std::get_if<CheckpointBegin>(&action)) prepared_ = prepare->step;
+  if (auto* commit = std::get_if<CheckpointCommit>(&action)) {
     committed_[commit->step] = commit->snapshot;
-    const TrainedHistory& saved = checkpoints_[options_.pipeline.CheckpointDir(commit->step)];
+    std::string directory = options_.pipeline.CheckpointDir(commit->step);
+    checkpoints_[directory] = checkpoints_[directory + ".tmp"];
+    saved_rows_[directory] = saved_rows_[directory + ".tmp"];
+    const TrainedHistory& saved = checkpoints_[directory];
     if (std::ssize(saved.steps) != commit->step) Violation("a checkpoint of another step than the trainer's");
     for (const auto& step : saved.steps) durable_rows_.insert(step.begin(), step.end());
     events_.push_back(CheckpointWritten{commit->step, absl::OkStatus()});
   }
-  if (auto* line = std::get_if<WriteMetrics>(&action)) metrics_[line->step] = line->values;
+  if (auto* line = std::get_if<WriteMetrics>(&action)) {  // of a value written twice the last attempt counts
+    for (const auto& [name, value] : line->values) metrics_[line->step][name] = value;
+  }
   if (auto* finish = std::get_if<FinishPipeline>(&action)) finish_ = *finish;
 }
 

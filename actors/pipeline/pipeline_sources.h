@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by the shard that keeps them, as the role requests name them. The endpoint is filled in when the call is sent.
+// Rows by the shard that keeps them, as the role requests name them.
 #pragma once
 
 #include <map>

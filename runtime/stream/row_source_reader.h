@@ -18,7 +18,8 @@ class Channel;
 
 namespace troupe {
 
-using ChannelFactory = std::function<std::shared_ptr<grpc::Channel>(const std::string& endpoint)>;
+// The channel to a shard ("rollout/0"), wherever it lives now; UNAVAILABLE while it is away.
+using ShardChannels = std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& shard)>;
 
 // How long one shard may take to deliver rows: beyond it the call fails and the controller tries again.
 inline constexpr absl::Duration kFetchTimeout = absl::Seconds(60);
@@ -26,6 +27,6 @@ inline constexpr absl::Duration kFetchTimeout = absl::Seconds(60);
 // The rows of all sources, in the order in which they are named. Errors name the shard.
 absl::StatusOr<std::vector<v1::Row>> FetchSources(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources,
                                                   const std::vector<std::string>& columns,
-                                                  const ChannelFactory& channel_to);
+                                                  const ShardChannels& channel_to);
 
 }  // namespace troupe

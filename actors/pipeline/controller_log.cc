@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/pipeline/controller_log.h"
+
+#include <optional>
+
+#include "actors/trainer/core/checkpoint.h"
+#include "runtime/base/status.h"
+#include "runtime/env/file.h"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kSnapshotBytesMax = int64_t{1} << 30;
+
+absl::StatusOr<v1::PipelineRecord> Parse(std::string_view payload, const std::string& path) {
+  v1::PipelineRecord record;
+  if (record.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) return record;
+  return absl::DataLossError(path + " holds something that is no record");
+}
+
+// The checkpoint that a new job begins from; nothing: from the beginning.
+absl::StatusOr<std::optional<CheckpointInfo>> FindCheckpoint(const ControllerLogOptions& options,
+                                                             std::vector<std::string>* told) {
+  if (options.resume == "never") return std::nullopt;
+  bool automatic = options.resume == "auto";
+  std::string folder = automatic ? options.output_dir : options.resume;
+  if (!automatic && FileExists(folder + "/" + kControllerPart)) {
+    TROUPE_RETURN_IF_ERROR(VerifyCheckpoint(folder));
+    return CheckpointInfo{0, folder};
+  }
+  absl::StatusOr<CheckpointInfo> newest = LatestCheckpoint(folder + "/checkpoints", told);
+  if (newest.ok()) return *newest;
+  if (automatic && absl::IsNotFound(newest.status())) return std::nullopt;
+  return Annotate(newest.status(), "trainer.resume: " + folder);
+}
+
+absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& options, const PipelineDurable& fresh,
+                                                   std::vector<std::string>* told) {
+  TROUPE_ASSIGN_OR_RETURN(std::optional<CheckpointInfo> checkpoint, FindCheckpoint(options, told));
+  if (!checkpoint) {
+    v1::PipelineSnapshot snapshot = fresh.Snapshot();
+    snapshot.set_job_id(options.job_id);
+    return snapshot;
+  }
+  TROUPE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(checkpoint->dir + "/" + kControllerPart, kSnapshotBytesMax));
+  v1::PipelineSnapshot saved;
+  if (!saved.ParseFromString(bytes)) return absl::DataLossError(checkpoint->dir + "/" + kControllerPart + " is damaged");
+  told->push_back("goes on after step " + std::to_string(saved.step()) + " from " + checkpoint->dir);
+  return ResumedSnapshot(std::move(saved), options.job_id, checkpoint->dir, options.rollout_replicas);
+}
+
+}  // namespace
+
+v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id, const std::string& directory,
+                                     int64_t rollout_replicas) {
+  saved.set_job_id(job_id);
+  saved.set_checkpoint_step(saved.step());
+  saved.set_resumed_from(directory);
+  saved.set_trainer_incarnation(0);  // whoever trains now begins a new attempt
+  for (v1::IndexedGroup& group : *saved.mutable_index()->mutable_queue()) {
+    for (v1::IndexedRow& row : *group.mutable_rows()) {
+      const std::string& shard = row.meta().shard();
+      int64_t replica = std::atoll(shard.c_str() + shard.rfind('/') + 1) % rollout_replicas;
+      row.mutable_meta()->set_shard("rollout/" + std::to_string(replica));
+    }
+  }
+  for (v1::GroupAssignment& assignment : *saved.mutable_assignments()) {
+    assignment.set_replica(static_cast<int32_t>(assignment.replica() % rollout_replicas));
+  }
+  return saved;
+}
+
+absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const ControllerLogOptions& options,
+                                                                   PipelineDurable& durable,
+                                                                   std::vector<std::string>* told) {
+  std::unique_ptr<ControllerLog> log(new ControllerLog(options.output_dir + "/controller.log"));
+  std::vector<v1::PipelineRecord> records;
+  bool ours = false;
+  if (FileExists(log->path_)) {
+    absl::StatusOr<RecordFile> file = RecordFile::Open(log->path_, [&](int64_t, std::string_view payload) {
+      absl::StatusOr<v1::PipelineRecord> record = Parse(payload, log->path_);
+      if (!record.ok()) return record.status();
+      records.push_back(*std::move(record));
+      return absl::OkStatus();
+    });
+    if (!file.ok()) return file.status();
+    ours = !records.empty() && records[0].snapshot().job_id() == options.job_id;
+    if (ours) log->file_ = std::make_unique<RecordFile>(*std::move(file));
+  }
+  if (!ours) {
+    TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, told));
+    TROUPE_RETURN_IF_ERROR(RemoveTree(options.output_dir + "/rows"));  // of jobs before; what is needed is in the checkpoint
+    TROUPE_RETURN_IF_ERROR(log->Compact(snapshot));
+    records.assign(1, {});
+    *records[0].mutable_snapshot() = std::move(snapshot);
+  }
+  for (const v1::PipelineRecord& record : records) {
+    absl::Status applied = durable.Apply(record);
+    if (!applied.ok()) return Annotate(applied, "controller.log does not fit this job");
+  }
+  durable.TakeReleased();
+  return log;
+}
+
+absl::Status ControllerLog::Append(const std::vector<v1::PipelineRecord>& records) {
+  for (const v1::PipelineRecord& record : records) {
+    absl::StatusOr<int64_t> offset = file_->Append(record.SerializeAsString());
+    if (!offset.ok()) return offset.status();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ControllerLog::Compact(const v1::PipelineSnapshot& snapshot) {
+  v1::PipelineRecord record;
+  *record.mutable_snapshot() = snapshot;
+  std::string aside = path_ + ".tmp";
+  TROUPE_RETURN_IF_ERROR(RemoveTree(aside));
+  TROUPE_ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(aside, {}));
+  TROUPE_RETURN_IF_ERROR(file.Append(record.SerializeAsString()).status());
+  TROUPE_RETURN_IF_ERROR(file.Sync());
+  TROUPE_RETURN_IF_ERROR(RenameDurably(aside, path_));
+  file_ = std::make_unique<RecordFile>(std::move(file));
+  return absl::OkStatus();
+}
+
+}  // namespace troupe

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// ControllerLog: the controller's records in the run's folder (controller.log), and how a controller begins: it goes on
+// with the log of its own job, or a new job begins from a checkpoint or from nothing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "actors/pipeline/pipeline_durable.h"
+#include "runtime/stream/record_file.h"
+
+namespace troupe {
+
+// Beyond this size the log is begun anew from a snapshot, so that recovery stays short.
+inline constexpr int64_t kControllerLogBytesMax = int64_t{8} << 20;
+// The controller's part of a checkpoint.
+inline constexpr char kControllerPart[] = "controller.pb";
+
+struct ControllerLogOptions {
+  std::string output_dir;
+  std::string job_id;
+  std::string resume = "auto";  // auto | never | DIR: a checkpoint, or a run's folder
+  int64_t rollout_replicas = 1;
+};
+
+class ControllerLog {
+ public:
+  // `durable` is fresh; afterwards it is what the controller goes on with. `told`: sentences for people about what was found.
+  // NOT_FOUND: no checkpoint in the DIR asked for; DATA_LOSS: the log or the checkpoint is damaged.
+  static absl::StatusOr<std::unique_ptr<ControllerLog>> Open(const ControllerLogOptions& options, PipelineDurable& durable,
+                                                             std::vector<std::string>* told);
+
+  // In the page cache when it returns.
+  absl::Status Append(const std::vector<v1::PipelineRecord>& records);
+  // Begins the log anew with this state, when it has grown long or a checkpoint was committed. Synced.
+  absl::Status Compact(const v1::PipelineSnapshot& snapshot);
+  int64_t size() const { return file_->size(); }
+
+ private:
+  explicit ControllerLog(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  std::unique_ptr<RecordFile> file_;
+};
+
+// The snapshot of a checkpoint as the one a new job begins with: rows are restored from `directory`; where the number of
+// rollouts differs, their shards are spread anew.
+v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id, const std::string& directory,
+                                     int64_t rollout_replicas);
+
+}  // namespace troupe

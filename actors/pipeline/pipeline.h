@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The RL pipeline of a training job, from top to bottom. Every arrow is a call of the controller's to a role actor
+// (role_calls.h); rows and weights go directly between the roles.
+//
+//   1. Prompts. PromptOrder deals them: each epoch a fresh seeded order. The credits of RowIndex say how many may be out:
+//      (max_staleness + version + 1) * batch less what is trained or waits.                       pipeline_rollouts.cc
+//   2. Rollout.Generate makes `n` samples of each and appends them, as rows, to its shard.        actors/rollout
+//   3. Reward.Score and Reference.AddLogProbs lease rows, fetch them from the shards, and add their columns.
+//                                                                                                pipeline_scoring.cc
+//   4. When the next `train_batch_size` groups, strictly in order, have every column, they are leased to the trainer:
+//      Trainer.TrainStep fetches them, computes advantages, loss and update, and publishes version v + 1.
+//                                                                                                pipeline_trainer.cc
+//   5. Rollout.UpdateWeights maps the version while the old one serves, and commits it between two engine steps. A rollout
+//      gets no prompt that its weights are too old for.                                           pipeline_rollouts.cc
+//   6. Each test_freq steps the held-out prompts are answered and scored.                         pipeline_validation.cc
+//   7. Each save_freq steps: one cut of trainer, queue and controller; its manifest's rename is the commit, and only then are
+//      trained rows acknowledged and released.                                                    pipeline_checkpoint.cc
+//
+// To replace a role, register an actor class with the same methods and name it in the job file (`roles.reward.class`).
+// A role of another kind (an Environment between 2 and 3, a Critic beside 3) is a scorer: a column in
+// PipelineOptions::IndexOptions and a call like Reward's.
+#pragma once
+
+#include <string>
+
+#include "actors/data/prompt_set.h"
+#include "actors/pipeline/pipeline_options.h"
+#include "actors/pipeline/prompt_order.h"
+#include "runtime/job/job_config.h"
+
+namespace troupe {
+
+inline PipelineOptions PipelineOptionsOf(const JobConfig& config, const PromptSet& val, std::string checkpoints_dir) {
+  PipelineOptions options;
+  auto replicas = [&](const char* role) {
+    auto it = config.roles.find(role);
+    return it == config.roles.end() ? 1 : it->second.replicas;
+  };
+  options.train_batch_size = config.trainer.train_batch_size;
+  options.samples = config.rollout.n;
+  options.max_staleness = config.algorithm.max_staleness;
+  options.train_stale = config.algorithm.stale == "train";
+  options.max_dropped_fraction = config.reward.max_dropped_fraction;
+  options.rollout_replicas = replicas("rollout");
+  options.reward_replicas = config.reward.role.replicas;
+  options.reference_replicas = config.needs_reference() ? replicas("reference") : 0;
+  options.total_steps = config.trainer.total_steps;
+  options.save_freq = config.trainer.save_freq;
+  options.test_freq = config.trainer.test_freq;
+  options.val_before_train = config.trainer.val_before_train;
+  options.val_samples = config.trainer.val_n;
+  for (const Prompt& prompt : val.prompts()) options.val_prompts.push_back(prompt.id);
+  options.response_length = config.rollout.response_length;
+  options.checkpoints_dir = std::move(checkpoints_dir);
+  return options;
+}
+
+inline PromptOrder PromptOrderOf(const JobConfig& config, const PromptSet& train) {
+  std::vector<uint64_t> ids;
+  for (const Prompt& prompt : train.prompts()) ids.push_back(prompt.id);
+  return PromptOrder(std::move(ids), config.data.shuffle, config.data.seed);
+}
+
+}  // namespace troupe

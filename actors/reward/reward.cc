@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/reward/reward.h"
+
+#include "actors/pipeline/job_model.h"
+#include "actors/pipeline/shard_channels.h"
+#include "actors/reward/reward_function.h"
+#include "runtime/base/status.h"
+
+namespace troupe {
+namespace {
+
+const char* NameOf(RewardFault fault) {
+  return fault == RewardFault::kNone ? "" : fault == RewardFault::kAnswer ? "answer" : "program";
+}
+
+}  // namespace
+
+class Reward::Impl {
+ public:
+  absl::Status Start(ActorContext& context) {
+    context_ = &context;
+    TROUPE_ASSIGN_OR_RETURN(JobConfig config, JobOf(context));
+    TROUPE_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(config.model.path));
+    TROUPE_ASSIGN_OR_RETURN(scorer_, MakeWeightedReward(config.reward.functions));
+    return absl::OkStatus();
+  }
+  void Stop() { scorer_.reset(); }
+
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request) {
+    TROUPE_ASSIGN_OR_RETURN(std::vector<v1::Row> rows,
+                            FetchSources(request.sources(), {"prompt_ids", "response_ids", "answer", "extra"},
+                                         ShardChannelsOf(*context_)));
+    std::vector<RewardInput> inputs;
+    for (const v1::Row& row : rows) inputs.push_back(InputOf(row));
+    std::vector<RewardOutcome> outcomes = scorer_->Score(inputs);
+    v1::ScoreResponse response;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      v1::RowScore* score = response.add_scores();
+      score->set_row_id(inputs[i].id);
+      score->set_score(outcomes[i].score);
+      score->mutable_metrics()->insert(outcomes[i].metrics.begin(), outcomes[i].metrics.end());
+      score->set_fault(NameOf(outcomes[i].fault));
+      score->set_fault_text(outcomes[i].fault_text);
+      if (static_cast<int32_t>(i) >= request.texts()) continue;
+      score->set_prompt_text(inputs[i].prompt);
+      score->set_response_text(inputs[i].response);
+      score->set_answer(inputs[i].answer);
+    }
+    return response;
+  }
+
+ private:
+  RewardInput InputOf(const v1::Row& row) const {
+    auto ids = [&](const char* column) {
+      const auto& values = row.columns().at(column).int32s().values();
+      return std::vector<int32_t>(values.begin(), values.end());
+    };
+    RewardInput input;
+    input.id = row.row_id();
+    input.prompt = tokenizer_->Decode(ids("prompt_ids"));
+    input.response_ids = ids("response_ids");
+    input.response = tokenizer_->Decode(input.response_ids, {.skip_special_tokens = true});
+    input.answer = row.columns().at("answer").text();
+    input.extra_json = row.columns().at("extra").text();
+    return input;
+  }
+
+  ActorContext* context_ = nullptr;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<RewardScorer> scorer_;
+};
+
+Reward::Reward() : impl_(std::make_unique<Impl>()) {}
+Reward::~Reward() = default;
+absl::Status Reward::OnStart(ActorContext& context) { return impl_->Start(context); }
+void Reward::OnStop(std::string_view) { impl_->Stop(); }
+absl::StatusOr<v1::ScoreResponse> Reward::Score(const v1::ScoreRequest& request) { return impl_->Score(request); }
+
+TROUPE_ACTOR_REGISTER(Reward, TROUPE_INIT());
+
+}  // namespace troupe

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/worker/model_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "actors/model/files/hugging_face_folder.h"
+#include "actors/model/files/model_source.h"
+#include "actors/model/files/random_model.h"
+#include "actors/model/weights.h"
+#include "actors/rollout/engine/engine.h"
+#include "actors/tokenizer/tokenizer.h"
+#include "runtime/base/status.h"
+#include "runtime/env/file.h"
+
+namespace troupe {
+namespace {
+
+struct GenerateOptions {
+  std::string model, prompt;
+  bool raw = false, chat = false;
+  int64_t max_tokens = 128, top_k = 0;
+  double temperature = 0, top_p = 1;
+  uint64_t seed = 1;
+  int threads = 2;
+};
+
+absl::Status Generate(const GenerateOptions& options) {
+  std::string path = ExpandHome(options.model);
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(path));
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(path));
+  std::string text = options.prompt;
+  if (!options.raw) {
+    nlohmann::ordered_json messages = {{{"role", "user"}, {"content", options.prompt}}};
+    TROUPE_ASSIGN_OR_RETURN(text, tokenizer->ApplyChatTemplate(messages));
+  }
+  rollout::GenerationRequest request;
+  request.request_id = 1;
+  request.seed = options.seed;
+  TROUPE_ASSIGN_OR_RETURN(request.prompt_ids, tokenizer->Encode(text));
+  request.params.temperature = options.temperature > 0 ? options.temperature : 1;
+  request.params.greedy = options.temperature <= 0;
+  request.params.top_k = options.top_k;
+  request.params.top_p = options.top_p;
+  request.params.max_new_tokens = options.max_tokens;
+  for (int64_t id : source->config().eos_token_ids) request.params.stop_token_ids.push_back(static_cast<int32_t>(id));
+  TROUPE_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(*source));
+  rollout::EngineOptions engine_options;
+  engine_options.num_threads = options.threads;
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<rollout::RolloutEngine> engine,
+                          rollout::RolloutEngine::Create(source->config(), std::move(weights), {}, engine_options));
+  TROUPE_RETURN_IF_ERROR(engine->Add(std::move(request)));
+  while (!engine->idle()) {
+    TROUPE_ASSIGN_OR_RETURN(std::vector<rollout::Generation> done, engine->Step());
+    for (const rollout::Generation& generation : done) {
+      TROUPE_RETURN_IF_ERROR(generation.error);
+      std::printf("%s\n", tokenizer->Decode(generation.tokens, {.skip_special_tokens = true}).c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A checkpoint without its training state, cast.
+absl::Status Export(const std::string& from, const std::string& to, const std::string& dtype) {
+  std::string path = ExpandHome(from);
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(path));
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(path));
+  HuggingFaceFolderOptions options;
+  TROUPE_ASSIGN_OR_RETURN(options.dtype, ParseDtype(dtype));
+  std::vector<float> values;
+  auto read = [&](const ParameterShape& parameter) -> absl::StatusOr<absl::Span<const float>> {
+    const TensorInfo* tensor = source->Find(parameter.name);
+    if (tensor == nullptr) return absl::NotFoundError(path + " has no tensor " + parameter.name);
+    values.resize(static_cast<size_t>(tensor->num_elements()));
+    TROUPE_RETURN_IF_ERROR(source->Read(parameter.name, absl::MakeSpan(values)));
+    return absl::Span<const float>(values);
+  };
+  TROUPE_RETURN_IF_ERROR(WriteHuggingFaceFolder(ExpandHome(to), source->config(), tokenizer.get(), read, options));
+  std::fprintf(stderr, "exported %s as %s to %s\n", path.c_str(), dtype.c_str(), to.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status MakeModel(const std::string& what, const std::string& to, uint64_t seed) {
+  if (what == "even_digits") return MakeRandomModel(EvenDigitsConfig(), seed, ExpandHome(to));
+  TROUPE_ASSIGN_OR_RETURN(std::string text, ReadFile(ExpandHome(what), 1 << 20));
+  TROUPE_ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(text));
+  return MakeRandomModel(config, seed, ExpandHome(to));
+}
+
+int ExitStatusOf(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", MessageOf(status).c_str());
+  bool wrong_use = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  return wrong_use ? 2 : 1;
+}
+
+}  // namespace
+
+int RunModelCommand(int argc, char** argv) {
+  CLI::App app("Commands on models");
+  app.require_subcommand(1);
+  GenerateOptions generate_options;
+  CLI::App* generate = app.add_subcommand("generate", "answers a prompt");
+  generate->add_option("model", generate_options.model, "a .gguf file or a Hugging Face folder")->required();
+  generate->add_option("prompt", generate_options.prompt)->required();
+  generate->add_flag("--raw", generate_options.raw, "the prompt as it is");
+  generate->add_flag("--chat", generate_options.chat, "through the chat template (default)")->excludes("--raw");
+  generate->add_option("--max-tokens", generate_options.max_tokens)->check(CLI::PositiveNumber);
+  generate->add_option("--temperature", generate_options.temperature, "0: greedy")->check(CLI::NonNegativeNumber);
+  generate->add_option("--top-k", generate_options.top_k)->check(CLI::NonNegativeNumber);
+  generate->add_option("--top-p", generate_options.top_p)->check(CLI::Range(0.0, 1.0));
+  generate->add_option("--seed", generate_options.seed);
+  generate->add_option("--threads", generate_options.threads)->check(CLI::PositiveNumber);
+  std::string from, to, dtype = "float32", what;
+  uint64_t seed = 1;
+  CLI::App* export_model = app.add_subcommand("export", "writes a checkpoint as a Hugging Face folder");
+  export_model->add_option("checkpoint", from)->required();
+  export_model->add_option("--to", to)->required();
+  export_model->add_option("--dtype", dtype)->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  CLI::App* make_model = app.add_subcommand("make-model", "makes a small random model");
+  make_model->add_option("config", what, "a config.json, or even_digits")->required();
+  make_model->add_option("--to", to)->required();
+  make_model->add_option("--seed", seed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (generate->parsed()) return ExitStatusOf(Generate(generate_options));
+  if (export_model->parsed()) return ExitStatusOf(Export(from, to, dtype));
+  return ExitStatusOf(MakeModel(what, to, seed));
+}
+
+}  // namespace troupe
