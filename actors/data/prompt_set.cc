@@ -32,7 +32,8 @@ class RowReader {
     if (it == row.end()) {
       std::string keys;
       for (const auto& [key, value] : row.items()) keys += (keys.empty() ? "" : ", ") + key;
-      return absl::InvalidArgumentError("no column '" + options_.prompt_key + "' (data.prompt_key); there are: " + keys);
+      return absl::InvalidArgumentError("no column '" + options_.prompt_key +
+                                        "' (data.prompt_key); there are: " + keys);
     }
     Prompt prompt;
     TROUPE_ASSIGN_OR_RETURN(prompt.text, PromptText(*it));
@@ -48,9 +49,10 @@ class RowReader {
  private:
   absl::StatusOr<std::string> PromptText(const ordered_json& value) const {
     if (value.is_string()) return value.get<std::string>();
-    bool messages = value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const auto& message) {
-      return message.is_object() && message.contains("role") && message.contains("content");
-    });
+    bool messages =
+        value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const auto& message) {
+          return message.is_object() && message.contains("role") && message.contains("content");
+        });
     if (!messages) return absl::InvalidArgumentError("the prompt is neither a string nor a list of {role, content}");
     ordered_json conversation = value;
     if (!options_.system_prompt.empty() && conversation[0]["role"] != "system") {
@@ -94,10 +96,11 @@ absl::StatusOr<PromptSet> PromptSet::Load(const std::string& path, const Tokeniz
         return absl::OkStatus();
       }
       if (options.truncation == "error") {
-        return absl::InvalidArgumentError(
-            path + ":" + std::to_string(number) + ": the prompt has " + std::to_string(length) + " tokens, more than " +
-            std::to_string(options.max_prompt_length) +
-            "; set data.filter_overlong_prompts: true to leave such prompts out, or data.truncation: left | right to cut them");
+        return absl::InvalidArgumentError(path + ":" + std::to_string(number) + ": the prompt has " +
+                                          std::to_string(length) + " tokens, more than " +
+                                          std::to_string(options.max_prompt_length) +
+                                          "; set data.filter_overlong_prompts: true to leave such prompts out, or "
+                                          "data.truncation: left | right to cut them");
       }
       auto excess = length - options.max_prompt_length;
       auto begin = prompt->ids.begin();
@@ -110,14 +113,15 @@ absl::StatusOr<PromptSet> PromptSet::Load(const std::string& path, const Tokeniz
   }));
   if (!set.prompts_.empty()) return set;
   if (set.filtered_ > 0) {
-    return absl::InvalidArgumentError(path + ": every prompt is longer than " + std::to_string(options.max_prompt_length) +
-                                      " tokens (data.max_prompt_length)");
+    return absl::InvalidArgumentError(path + ": every prompt is longer than " +
+                                      std::to_string(options.max_prompt_length) + " tokens (data.max_prompt_length)");
   }
   return absl::InvalidArgumentError(path + ": the data set is empty");
 }
 
 const Prompt* PromptSet::Find(uint64_t id) const {
-  auto it = std::lower_bound(prompts_.begin(), prompts_.end(), id, [](const Prompt& p, uint64_t i) { return p.id < i; });
+  auto it =
+      std::lower_bound(prompts_.begin(), prompts_.end(), id, [](const Prompt& p, uint64_t i) { return p.id < i; });
   return it != prompts_.end() && it->id == id ? &*it : nullptr;
 }
 

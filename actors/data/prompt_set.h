@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PromptSet: the prompts of a data file as token ids, with their answers and the other columns.
 //
-// A string prompt is raw text, nothing is added; a list of {role, content} goes through the chat template. The same file,
-// options and tokenizer give the same set in every process, so a prompt is named by its number alone.
+// A string prompt is raw text, nothing is added; a list of {role, content} goes through the chat template. The same
+// file, options and tokenizer give the same set in every process, so a prompt is named by its number alone.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 namespace troupe {
 
 struct Prompt {
-  uint64_t id = 0;            // number of its line in the file, from 0, blank lines not counted
-  std::vector<int32_t> ids;   // at least one
-  std::string text;           // what was tokenised
-  std::string answer;         // as text; "" when the row has none
-  std::string extra_json;     // the row's other columns as an object
+  uint64_t id = 0;           // number of its line in the file, from 0, blank lines not counted
+  std::vector<int32_t> ids;  // at least one
+  std::string text;          // what was tokenised
+  std::string answer;        // as text; "" when the row has none
+  std::string extra_json;    // the row's other columns as an object
 };
 
 struct PromptSetOptions {
@@ -28,15 +28,15 @@ struct PromptSetOptions {
   std::string answer_key = "answer";  // absent in a row: verl's reward_model.ground_truth
   std::string chat_template;
   std::string system_prompt;
-  int64_t max_prompt_length = 0;      // tokens; > 0
-  bool filter_overlong = true;        // leave them out, else `truncation`
-  std::string truncation = "error";   // error | left | right: which end is cut
+  int64_t max_prompt_length = 0;     // tokens; > 0
+  bool filter_overlong = true;       // leave them out, else `truncation`
+  std::string truncation = "error";  // error | left | right: which end is cut
 };
 
 class PromptSet {
  public:
-  // INVALID_ARGUMENT names file and line: no JSON object, no prompt, a prompt that is too long under truncation "error", no
-  // prompt left at all. Other errors as of ReadTextLines.
+  // INVALID_ARGUMENT names file and line: no JSON object, no prompt, a prompt that is too long under truncation
+  // "error", no prompt left at all. Other errors as of ReadTextLines.
   static absl::StatusOr<PromptSet> Load(const std::string& path, const Tokenizer& tokenizer,
                                         const PromptSetOptions& options);
 
@@ -49,7 +49,7 @@ class PromptSet {
   int64_t truncated() const { return truncated_; }
 
  private:
-  std::vector<Prompt> prompts_;  // by id
+  std::vector<Prompt> prompts_;          // by id
   std::vector<int64_t> filtered_lines_;  // at most 10
   int64_t filtered_ = 0;
   int64_t truncated_ = 0;

@@ -59,7 +59,8 @@ std::string ErrorOf(const std::string& text, const PromptSetOptions& options = {
   return std::string(set.status().message());
 }
 
-constexpr char kTwoRows[] = "{\"prompt\": \"ab\", \"answer\": 7, \"level\": 1}\n\n{\"prompt\": \"cde\", \"answer\": \"x\"}\n";
+constexpr char kTwoRows[] =
+    "{\"prompt\": \"ab\", \"answer\": 7, \"level\": 1}\n\n{\"prompt\": \"cde\", \"answer\": \"x\"}\n";
 
 }  // namespace
 
@@ -76,8 +77,8 @@ TEST_CASE("PromptSet: raw prompts, answers as text, other columns kept", "[data]
 TEST_CASE("PromptSet: conversations go through the template, verl's ground truth is the answer", "[data]") {
   PromptSetOptions options;
   options.system_prompt = "be brief";
-  PromptSet set = *LoadText(
-      R"({"prompt": [{"role": "user", "content": "hi"}], "reward_model": {"ground_truth": "42"}})", options);
+  PromptSet set =
+      *LoadText(R"({"prompt": [{"role": "user", "content": "hi"}], "reward_model": {"ground_truth": "42"}})", options);
   CHECK(set.prompts()[0].text == "system:be brief;user:hi;");
   CHECK(set.prompts()[0].answer == "42");
 }

@@ -34,7 +34,8 @@ absl::Status Inflate(const std::string& path, std::string_view input, const Sink
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     stream.avail_out = static_cast<uInt>(buffer.size());
     int result = inflate(&stream, Z_NO_FLUSH);
-    if (result != Z_OK && result != Z_STREAM_END) return Damaged(path, stream.msg != nullptr ? stream.msg : "early end");
+    if (result != Z_OK && result != Z_STREAM_END)
+      return Damaged(path, stream.msg != nullptr ? stream.msg : "early end");
     TROUPE_RETURN_IF_ERROR(sink({buffer.data(), buffer.size() - stream.avail_out}));
     if (result == Z_OK) continue;
     if (stream.avail_in == 0) return absl::OkStatus();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TextLines: the lines of a file, plain or compressed (.gz by zlib, .zst by Zstandard; told apart by content, not by name).
+// TextLines: the lines of a file, plain or compressed (.gz by zlib, .zst by Zstandard; told apart by content, not by
+// name).
 #pragma once
 
 #include <functional>

@@ -33,8 +33,12 @@ std::string Varint(uint64_t value) {
 std::string Bytes(int number, std::string_view value) {
   return Varint(static_cast<uint64_t>(number) << 3 | 2) + Varint(value.size()) + std::string(value);
 }
-std::string Double(int number, double value) { return Varint(static_cast<uint64_t>(number) << 3 | 1) + LittleEndian(value); }
-std::string Float(int number, float value) { return Varint(static_cast<uint64_t>(number) << 3 | 5) + LittleEndian(value); }
+std::string Double(int number, double value) {
+  return Varint(static_cast<uint64_t>(number) << 3 | 1) + LittleEndian(value);
+}
+std::string Float(int number, float value) {
+  return Varint(static_cast<uint64_t>(number) << 3 | 5) + LittleEndian(value);
+}
 std::string Integer(int number, int64_t value) {
   return Varint(static_cast<uint64_t>(number) << 3) + Varint(static_cast<uint64_t>(value));
 }

@@ -25,7 +25,8 @@ TEST_CASE("EventFile: scalars are events with step, tag and value", "[metrics]")
   RemoveTree(folder).IgnoreError();
   CHECK(content.find("brain.Event:2") != std::string::npos);
   // step 3; summary { value { tag: 17 bytes, simple_value: 0.5f } }
-  std::string event = std::string("\x10\x03\x2a\x1a\x0a\x18\x0a\x11", 8) + "critic/score/mean" + std::string("\x15\0\0\0\x3f", 5);
+  std::string event =
+      std::string("\x10\x03\x2a\x1a\x0a\x18\x0a\x11", 8) + "critic/score/mean" + std::string("\x15\0\0\0\x3f", 5);
   CHECK(content.find(event) != std::string::npos);
 }
 

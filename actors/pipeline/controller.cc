@@ -96,9 +96,10 @@ class Controller::Impl {
     TROUPE_ASSIGN_OR_RETURN(log_, ControllerLog::Open(log_options, durable, &told));
     for (const std::string& text : told) files_->Write(Note{"resume", text});
     if (prompts.train.filtered() > 0) {
-      files_->Write(Note{"prompts_filtered",
-                         std::to_string(prompts.train.filtered()) + " prompts are too long and left out, the first in line " +
-                             std::to_string(prompts.train.filtered_lines()[0]) + " of " + config_.data.train});
+      files_->Write(Note{"prompts_filtered", std::to_string(prompts.train.filtered()) +
+                                                 " prompts are too long and left out, the first in line " +
+                                                 std::to_string(prompts.train.filtered_lines()[0]) + " of " +
+                                                 config_.data.train});
     }
     state_ = std::make_unique<PipelineState>(std::move(options), std::move(durable));
     return absl::OkStatus();
@@ -124,9 +125,8 @@ class Controller::Impl {
         MutexLock lock(queue_->mutex);
         Queue& queue = *queue_;
         Monotonic wake = std::min(state_->NextTick(now), now + kTickMax);
-        queue.changed.WaitUntil(lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return queue.stopping || !queue.events.empty();
-        });
+        queue.changed.WaitUntil(
+            lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return queue.stopping || !queue.events.empty(); });
         if (queue.stopping) return;
         events = std::exchange(queue.events, {});
       }

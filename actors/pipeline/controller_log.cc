@@ -44,15 +44,16 @@ absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& o
   }
   TROUPE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(checkpoint->dir + "/" + kControllerPart, kSnapshotBytesMax));
   v1::PipelineSnapshot saved;
-  if (!saved.ParseFromString(bytes)) return absl::DataLossError(checkpoint->dir + "/" + kControllerPart + " is damaged");
+  if (!saved.ParseFromString(bytes))
+    return absl::DataLossError(checkpoint->dir + "/" + kControllerPart + " is damaged");
   told->push_back("goes on after step " + std::to_string(saved.step()) + " from " + checkpoint->dir);
   return ResumedSnapshot(std::move(saved), options.job_id, checkpoint->dir, options.rollout_replicas);
 }
 
 }  // namespace
 
-v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id, const std::string& directory,
-                                     int64_t rollout_replicas) {
+v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id,
+                                     const std::string& directory, int64_t rollout_replicas) {
   saved.set_job_id(job_id);
   saved.set_checkpoint_step(saved.step());
   saved.set_resumed_from(directory);
@@ -89,7 +90,8 @@ absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const Control
   }
   if (!ours) {
     TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, told));
-    TROUPE_RETURN_IF_ERROR(RemoveTree(options.output_dir + "/rows"));  // of jobs before; what is needed is in the checkpoint
+    TROUPE_RETURN_IF_ERROR(
+        RemoveTree(options.output_dir + "/rows"));  // of jobs before; what is needed is in the checkpoint
     TROUPE_RETURN_IF_ERROR(log->Compact(snapshot));
     records.assign(1, {});
     *records[0].mutable_snapshot() = std::move(snapshot);

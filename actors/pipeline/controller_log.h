@@ -28,10 +28,10 @@ struct ControllerLogOptions {
 
 class ControllerLog {
  public:
-  // `durable` is fresh; afterwards it is what the controller goes on with. `told`: sentences for people about what was found.
-  // NOT_FOUND: no checkpoint in the DIR asked for; DATA_LOSS: the log or the checkpoint is damaged.
-  static absl::StatusOr<std::unique_ptr<ControllerLog>> Open(const ControllerLogOptions& options, PipelineDurable& durable,
-                                                             std::vector<std::string>* told);
+  // `durable` is fresh; afterwards it is what the controller goes on with. `told`: sentences for people about what was
+  // found. NOT_FOUND: no checkpoint in the DIR asked for; DATA_LOSS: the log or the checkpoint is damaged.
+  static absl::StatusOr<std::unique_ptr<ControllerLog>> Open(const ControllerLogOptions& options,
+                                                             PipelineDurable& durable, std::vector<std::string>* told);
 
   // In the page cache when it returns.
   absl::Status Append(const std::vector<v1::PipelineRecord>& records);
@@ -45,9 +45,9 @@ class ControllerLog {
   std::unique_ptr<RecordFile> file_;
 };
 
-// The snapshot of a checkpoint as the one a new job begins with: rows are restored from `directory`; where the number of
-// rollouts differs, their shards are spread anew.
-v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id, const std::string& directory,
-                                     int64_t rollout_replicas);
+// The snapshot of a checkpoint as the one a new job begins with: rows are restored from `directory`; where the number
+// of rollouts differs, their shards are spread anew.
+v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id,
+                                     const std::string& directory, int64_t rollout_replicas);
 
 }  // namespace troupe

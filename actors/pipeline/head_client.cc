@@ -52,9 +52,8 @@ void HeadClient::Run() {
     std::optional<v1::FinishJobRequest> finish;
     {
       MutexLock lock(mutex_);
-      changed_.WaitUntil(lock, Monotonic::Infinite(), [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return ending_ || progress_ || finish_;
-      });
+      changed_.WaitUntil(lock, Monotonic::Infinite(),
+                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_ || progress_ || finish_; });
       changed_.WaitUntil(lock, not_before, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_; });
       if (ending_) return;
       progress = std::exchange(progress_, std::nullopt);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeadClient: what the controller tells the head. Progress is soft: only the newest is sent, and it is dropped while the head is
-// away. The end of the job is told until the head has taken it.
+// HeadClient: what the controller tells the head. Progress is soft: only the newest is sent, and it is dropped while
+// the head is away. The end of the job is told until the head has taken it.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,8 @@
 // The RL pipeline of a training job, from top to bottom. Every arrow is a call of the controller's to a role actor
 // (role_calls.h); rows and weights go directly between the roles.
 //
-//   1. Prompts. PromptOrder deals them: each epoch a fresh seeded order. The credits of RowIndex say how many may be out:
+//   1. Prompts. PromptOrder deals them: each epoch a fresh seeded order. The credits of RowIndex say how many may be
+//   out:
 //      (max_staleness + version + 1) * batch less what is trained or waits.                       pipeline_rollouts.cc
 //   2. Rollout.Generate makes `n` samples of each and appends them, as rows, to its shard.        actors/rollout
 //   3. Reward.Score and Reference.AddLogProbs lease rows, fetch them from the shards, and add their columns.
@@ -10,11 +11,13 @@
 //   4. When the next `train_batch_size` groups, strictly in order, have every column, they are leased to the trainer:
 //      Trainer.TrainStep fetches them, computes advantages, loss and update, and publishes version v + 1.
 //                                                                                                pipeline_trainer.cc
-//   5. Rollout.UpdateWeights maps the version while the old one serves, and commits it between two engine steps. A rollout
+//   5. Rollout.UpdateWeights maps the version while the old one serves, and commits it between two engine steps. A
+//   rollout
 //      gets no prompt that its weights are too old for.                                           pipeline_rollouts.cc
-//   6. Each test_freq steps the held-out prompts are answered and scored.                         pipeline_validation.cc
-//   7. Each save_freq steps: one cut of trainer, queue and controller; its manifest's rename is the commit, and only then are
-//      trained rows acknowledged and released.                                                    pipeline_checkpoint.cc
+//   6. Each test_freq steps the held-out prompts are answered and scored. pipeline_validation.cc
+//   7. Each save_freq steps: one cut of trainer, queue and controller; its manifest's rename is the commit, and only
+//   then are
+//      trained rows acknowledged and released. pipeline_checkpoint.cc
 //
 // To replace a role, register an actor class with the same methods and name it in the job file (`roles.reward.class`).
 // A role of another kind (an Environment between 2 and 3, a Critic beside 3) is a scorer: a column in

@@ -20,7 +20,8 @@ bool PipelineState::CheckpointDue() const {
   return options_.save_freq > 0 && step % options_.save_freq == 0;
 }
 
-// Called when the trainer is idle at the newest step. A validation that is due goes first, so that a resumed run does not repeat it.
+// Called when the trainer is idle at the newest step. A validation that is due goes first, so that a resumed run does
+// not repeat it.
 bool PipelineState::AdvanceCheckpoint(Monotonic now) {
   if (!checkpoint_ && CheckpointDue() && (stopping_ || !(validation_ || ValidationDue()))) StartCheckpoint(now);
   if (!checkpoint_) return false;

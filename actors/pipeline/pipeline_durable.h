@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipelineDurable: what the controller must not forget. It changes only by Apply(record), also while it runs; recovery is
-// a snapshot and the records after it.
+// PipelineDurable: what the controller must not forget. It changes only by Apply(record), also while it runs; recovery
+// is a snapshot and the records after it.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class PipelineDurable {
   // The replica that an open group was given to; -1: none.
   int32_t ReplicaOf(uint64_t sequence) const;
 
-  // Rows of the last batch's size whose reward was dropped for the program's fault, as a fraction; 0 until there are that many.
+  // Rows of the last batch's size whose reward was dropped for the program's fault, as a fraction; 0 until there are
+  // that many.
   double DroppedFraction() const;
   // Ids that were forgotten since the last call: the shards may release them.
   std::vector<std::string> TakeReleased() { return std::exchange(released_, {}); }

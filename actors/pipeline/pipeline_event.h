@@ -21,14 +21,15 @@ struct WorkerName {
   friend auto operator<=>(const WorkerName&, const WorkerName&) = default;
 };
 
-using RoleRequest = std::variant<v1::GetRolloutStateRequest, v1::RestoreRowsRequest, v1::GenerateRequest,
-                                 v1::UpdateWeightsRequest, v1::SyncRowsRequest, v1::ReleaseRowsRequest, v1::ScoreRequest,
-                                 v1::LogProbsRequest, v1::GetTrainerStateRequest, v1::LoadCheckpointRequest,
-                                 v1::TrainStepRequest, v1::PublishRequest, v1::SaveCheckpointRequest>;
-using RoleResponse = std::variant<v1::RolloutState, v1::RestoreRowsResponse, v1::GenerateResponse,
-                                  v1::UpdateWeightsResponse, v1::SyncRowsResponse, v1::ReleaseRowsResponse,
-                                  v1::ScoreResponse, v1::LogProbsResponse, v1::TrainerState, v1::TrainStepResponse,
-                                  v1::PublishResponse, v1::SaveCheckpointResponse>;
+using RoleRequest =
+    std::variant<v1::GetRolloutStateRequest, v1::RestoreRowsRequest, v1::GenerateRequest, v1::UpdateWeightsRequest,
+                 v1::SyncRowsRequest, v1::ReleaseRowsRequest, v1::ScoreRequest, v1::LogProbsRequest,
+                 v1::GetTrainerStateRequest, v1::LoadCheckpointRequest, v1::TrainStepRequest, v1::PublishRequest,
+                 v1::SaveCheckpointRequest>;
+using RoleResponse =
+    std::variant<v1::RolloutState, v1::RestoreRowsResponse, v1::GenerateResponse, v1::UpdateWeightsResponse,
+                 v1::SyncRowsResponse, v1::ReleaseRowsResponse, v1::ScoreResponse, v1::LogProbsResponse,
+                 v1::TrainerState, v1::TrainStepResponse, v1::PublishResponse, v1::SaveCheckpointResponse>;
 
 // ---- Events ----
 struct WorkerUp {  // also: a new incarnation took over
@@ -53,8 +54,7 @@ struct CheckpointWritten {  // answers CheckpointCommit and a failed CheckpointB
 };
 struct StopRequested {};
 struct Tick {};
-using PipelineEvent =
-    std::variant<WorkerUp, WorkerDown, CallDone, CallFailed, CheckpointWritten, StopRequested, Tick>;
+using PipelineEvent = std::variant<WorkerUp, WorkerDown, CallDone, CallFailed, CheckpointWritten, StopRequested, Tick>;
 
 // ---- Actions, to be carried out in their order, after the records of the same step are in the log ----
 struct CallRole {
@@ -88,7 +88,7 @@ struct FinishPipeline {
   bool interrupted = false;
   std::string reason;
 };
-using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointCommit, WriteMetrics, WriteSample, Note,
-                                    FinishPipeline>;
+using PipelineAction =
+    std::variant<CallRole, CheckpointBegin, CheckpointCommit, WriteMetrics, WriteSample, Note, FinishPipeline>;
 
 }  // namespace troupe

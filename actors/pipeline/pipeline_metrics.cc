@@ -72,9 +72,9 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   metrics["training/global_step"] = static_cast<double>(step);
   metrics["training/epoch"] =
       static_cast<double>(batch.groups(batch.groups_size() - 1).sequence() / durable_.order().prompts());
-  metrics["rows/dropped"] = static_cast<double>(durable_.counters().rows_dropped_program() +
-                                                durable_.counters().rows_dropped_small_group() +
-                                                durable_.counters().rows_dropped_not_finite());
+  metrics["rows/dropped"] =
+      static_cast<double>(durable_.counters().rows_dropped_program() + durable_.counters().rows_dropped_small_group() +
+                          durable_.counters().rows_dropped_not_finite());
   auto seconds = [&](BusyClock& clock) { return absl::ToDoubleSeconds(clock.Take(now)); };
   metrics["timing_s/gen"] = seconds(generating_);
   metrics["timing_s/reward"] = seconds(scoring_);
@@ -103,11 +103,11 @@ v1::JobProgress PipelineState::Progress() const {
   progress.set_step(durable_.step());
   progress.set_total_steps(options_.total_steps);
   bool training = Calling(CallKind::kTrain);
-  progress.set_phase(checkpoint_     ? "checkpoint"
-                     : validation_   ? "evaluate"
-                     : training      ? "train"
+  progress.set_phase(checkpoint_        ? "checkpoint"
+                     : validation_      ? "evaluate"
+                     : training         ? "train"
                      : workers_.empty() ? "start"
-                                     : "generate");
+                                        : "generate");
   for (const auto& [name, worker] : workers_) {
     v1::RoleActivity* role = progress.add_roles();
     role->set_role(name.role);
@@ -118,21 +118,37 @@ v1::JobProgress PipelineState::Progress() const {
       if (call.worker != name) continue;
       switch (call.kind) {
         case CallKind::kGenerate:
-          role->set_doing("generating " + std::to_string(static_cast<int64_t>(call.sequences.size()) * options_.samples) +
-                          " samples");
+          role->set_doing("generating " +
+                          std::to_string(static_cast<int64_t>(call.sequences.size()) * options_.samples) + " samples");
           break;
-        case CallKind::kValidate: role->set_doing("generating validation samples"); break;
-        case CallKind::kUpdateWeights: role->set_doing("receiving weights"); break;
+        case CallKind::kValidate:
+          role->set_doing("generating validation samples");
+          break;
+        case CallKind::kUpdateWeights:
+          role->set_doing("receiving weights");
+          break;
         case CallKind::kScore:
-        case CallKind::kScoreValidation: role->set_doing("scoring"); break;
-        case CallKind::kReference: role->set_doing("computing reference log-probabilities"); break;
-        case CallKind::kLoad: role->set_doing("loading"); break;
-        case CallKind::kTrain:
-          role->set_doing((call.step <= durable_.step() ? "replaying step " : "training step ") + std::to_string(call.step));
+        case CallKind::kScoreValidation:
+          role->set_doing("scoring");
           break;
-        case CallKind::kPublish: role->set_doing("publishing weights"); break;
-        case CallKind::kSave: role->set_doing("saving a checkpoint"); break;
-        default: break;
+        case CallKind::kReference:
+          role->set_doing("computing reference log-probabilities");
+          break;
+        case CallKind::kLoad:
+          role->set_doing("loading");
+          break;
+        case CallKind::kTrain:
+          role->set_doing((call.step <= durable_.step() ? "replaying step " : "training step ") +
+                          std::to_string(call.step));
+          break;
+        case CallKind::kPublish:
+          role->set_doing("publishing weights");
+          break;
+        case CallKind::kSave:
+          role->set_doing("saving a checkpoint");
+          break;
+        default:
+          break;
       }
     }
     if (role->doing() != "idle") continue;

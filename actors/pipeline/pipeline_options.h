@@ -15,7 +15,7 @@ struct PipelineOptions {
   int64_t train_batch_size = 1;  // groups of a step
   int64_t samples = 1;           // rollout.n
   int64_t max_staleness = 0;
-  bool train_stale = false;      // algorithm.stale: train
+  bool train_stale = false;  // algorithm.stale: train
   double max_dropped_fraction = 0.5;
 
   // The roles.

@@ -48,8 +48,8 @@ void PipelineState::AdvanceDispatch(Monotonic now) {
   for (int32_t replica = 0; replica < options_.rollout_replicas; ++replica) Dispatch(replica, now);
 }
 
-// New groups, as far as the credits go. Each has a replica from the start, by its place in the order, so that with all of them
-// alive the same rollout makes the same groups in every run.
+// New groups, as far as the credits go. Each has a replica from the start, by its place in the order, so that with all
+// of them alive the same rollout makes the same groups in every run.
 void PipelineState::OpenGroups() {
   int64_t capacity = durable_.index().Capacity(durable_.step());
   uint64_t sequence = durable_.index().next_sequence();
@@ -158,8 +158,8 @@ void PipelineState::CountDeaths(const Call& call) {
   for (uint64_t sequence : call.sequences) {
     if (!durable_.index().IsOpen(sequence)) continue;
     if (++deaths_[sequence] < kDeathsBeforeAlone + kDeathsAloneMax) continue;
-    out_->actions.push_back(Note{"group_quarantined", "group " + durable_.index().GroupIdOf(sequence) + ": its rollout died " +
-                                                          std::to_string(deaths_[sequence]) +
+    out_->actions.push_back(Note{"group_quarantined", "group " + durable_.index().GroupIdOf(sequence) +
+                                                          ": its rollout died " + std::to_string(deaths_[sequence]) +
                                                           " times while it was made; it is left out"});
     deaths_.erase(sequence);
     v1::PipelineRecord record;

@@ -70,7 +70,8 @@ void PipelineState::CheckDropped() {
   if (fraction <= options_.max_dropped_fraction) return;
   Fail("the reward program failed on " + std::to_string(static_cast<int>(fraction * 100)) + " % of the last " +
        std::to_string(options_.train_batch_size * options_.samples) +
-       " rows (more than roles.reward.max_dropped_fraction); see events.jsonl and the reward role's log for what it said");
+       " rows (more than roles.reward.max_dropped_fraction); see events.jsonl and the reward role's log for what it "
+       "said");
 }
 
 void PipelineState::OnReferred(const Call& call) {

@@ -125,7 +125,8 @@ void PipelineSimulation::Kill() {
   it->second.up = false;
   events_.push_back(WorkerDown{it->first, it->second.incarnation});
   for (PendingCall& pending : calls_) {  // answers that had not left are lost
-    if (pending.call.worker == it->first) pending.answer = CallFailed{pending.call.call_id, absl::UnavailableError("died")};
+    if (pending.call.worker == it->first)
+      pending.answer = CallFailed{pending.call.call_id, absl::UnavailableError("died")};
   }
 }
 
@@ -207,7 +208,8 @@ PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
     *response.mutable_version() = worker.version;
     done.response = response;
   } else if (auto* sync = std::get_if<v1::SyncRowsRequest>(&call.request)) {
-    for (const std::string& row : sync->row_ids()) saved_rows_[sync->directory()][row] = shards_[call.worker.ToString()].at(row);
+    for (const std::string& row : sync->row_ids())
+      saved_rows_[sync->directory()][row] = shards_[call.worker.ToString()].at(row);
     done.response = v1::SyncRowsResponse();
   } else if (auto* release = std::get_if<v1::ReleaseRowsRequest>(&call.request)) {
     for (const std::string& row : release->row_ids()) {
@@ -288,7 +290,8 @@ PipelineEvent PipelineSimulation::Generate(const CallRole& call, const v1::Gener
 PipelineEvent PipelineSimulation::Train(const CallRole& call, const v1::TrainStepRequest& request) {
   v1::WeightVersion after = request.expected();
   after.set_step(after.step() + 1);
-  if (trainer_loaded_ && last_response_ && Key(trainer_version_) == Key(after)) return CallDone{call.call_id, *last_response_};
+  if (trainer_loaded_ && last_response_ && Key(trainer_version_) == Key(after))
+    return CallDone{call.call_id, *last_response_};
   if (!trainer_loaded_ || Key(trainer_version_) != Key(request.expected())) {
     return CallFailed{call.call_id, absl::FailedPreconditionError("another version")};
   }

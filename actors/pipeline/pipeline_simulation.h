@@ -20,9 +20,9 @@ struct SimulationOptions {
   PipelineOptions pipeline;
   uint64_t prompts = 12;
   uint32_t seed = 0;
-  int kills = 0;                        // random deaths, of the controller too
-  int program_fault_of = 0;             // every so many rows (by hash) the reward program fails; 0: never
-  std::optional<int> stop_after;        // events, then StopRequested
+  int kills = 0;                  // random deaths, of the controller too
+  int program_fault_of = 0;       // every so many rows (by hash) the reward program fails; 0: never
+  std::optional<int> stop_after;  // events, then StopRequested
 };
 
 // What was trained: the row ids of each step, and a hash chain over their contents.
@@ -50,8 +50,8 @@ class PipelineSimulation {
   struct Worker {
     uint64_t incarnation = 0;
     bool up = false;
-    v1::WeightVersion version;           // rollout
-    uint64_t weights = 1;                // rollout: what they hash to
+    v1::WeightVersion version;  // rollout
+    uint64_t weights = 1;       // rollout: what they hash to
   };
   struct PendingCall {
     CallRole call;
@@ -78,7 +78,7 @@ class PipelineSimulation {
 
   // What survives deaths: logs, segment files, checkpoints.
   std::vector<v1::PipelineRecord> log_;
-  std::map<std::string, std::map<std::string, uint64_t>> shards_;  // by shard, row_id: content
+  std::map<std::string, std::map<std::string, uint64_t>> shards_;      // by shard, row_id: content
   std::map<std::string, std::map<std::string, uint64_t>> saved_rows_;  // by checkpoint folder
   std::map<std::string, TrainedHistory> checkpoints_;
   std::map<int64_t, v1::PipelineSnapshot> committed_;
@@ -97,7 +97,7 @@ class PipelineSimulation {
 
   std::optional<FinishPipeline> finish_;
   std::map<int64_t, std::map<std::string, double>> metrics_;
-  std::set<std::string> durable_rows_;   // of committed checkpoints
+  std::set<std::string> durable_rows_;  // of committed checkpoints
   std::set<std::string> violations_;
 };
 

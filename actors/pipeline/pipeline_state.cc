@@ -149,7 +149,8 @@ void PipelineState::Record(v1::PipelineRecord record) {
   out_->records.push_back(std::move(record));
 }
 
-uint64_t PipelineState::Send(CallKind kind, const WorkerName& worker, RoleRequest request, Monotonic now, Call details) {
+uint64_t PipelineState::Send(CallKind kind, const WorkerName& worker, RoleRequest request, Monotonic now,
+                             Call details) {
   details.kind = kind;
   details.worker = worker;
   details.incarnation = workers_.at(worker).incarnation;

@@ -2,10 +2,12 @@
 // PipelineState: decides everything that the controller of a training job does. A state machine without IO, clock,
 // threads or randomness: an event and the time in, records and actions out.
 //
-//   prompts -> Generate (rollout) -> Score (reward), LogProbs (reference) -> TrainStep (actor) -> UpdateWeights (rollout)
+//   prompts -> Generate (rollout) -> Score (reward), LogProbs (reference) -> TrainStep (actor) -> UpdateWeights
+//   (rollout)
 //
-// After each event the machine looks at where it stands and asks for whatever is due and not under way ("level triggered"), so a
-// lost answer, a dead worker or a restart of the controller needs no case of its own: the call is gone, so it is due again.
+// After each event the machine looks at where it stands and asks for whatever is due and not under way ("level
+// triggered"), so a lost answer, a dead worker or a restart of the controller needs no case of its own: the call is
+// gone, so it is due again.
 //
 // Invariants (checked by the simulation test):
 //   PIPE-1: each group is trained once in the surviving history, in the same step as without faults.
@@ -36,7 +38,8 @@ inline constexpr size_t kGroupsPerCallMax = 256;
 inline constexpr size_t kRowsPerCallMax = 1024;
 // A call that failed though its worker lives is tried again after 0.1 s, doubled up to 5 s, so often.
 inline constexpr int kCallAttemptsMax = 12;
-// Deaths of a rollout with a group running, after which the group is sent alone; and deaths alone, after which it is dropped.
+// Deaths of a rollout with a group running, after which the group is sent alone; and deaths alone, after which it is
+// dropped.
 inline constexpr int kDeathsBeforeAlone = 2;
 inline constexpr int kDeathsAloneMax = 2;
 // Rows whose text is kept for samples.jsonl, a step.
@@ -63,24 +66,37 @@ class PipelineState {
 
  private:
   enum class CallKind {
-    kRolloutState, kRestore, kGenerate, kValidate, kUpdateWeights, kSyncRows, kScore, kScoreValidation, kReference,
-    kTrainerState, kLoad, kTrain, kPublish, kSave, kRelease,
+    kRolloutState,
+    kRestore,
+    kGenerate,
+    kValidate,
+    kUpdateWeights,
+    kSyncRows,
+    kScore,
+    kScoreValidation,
+    kReference,
+    kTrainerState,
+    kLoad,
+    kTrain,
+    kPublish,
+    kSave,
+    kRelease,
   };
   struct Call {
     CallKind kind;
     WorkerName worker;
     uint64_t incarnation = 0;
     Monotonic started;
-    std::vector<uint64_t> sequences;     // kGenerate
-    std::vector<std::string> names;      // groups of kValidate, rows of kScore...
-    int64_t step = 0;                    // kTrain
-    uint64_t weights_hash = 0;           // kUpdateWeights
+    std::vector<uint64_t> sequences;  // kGenerate
+    std::vector<std::string> names;   // groups of kValidate, rows of kScore...
+    int64_t step = 0;                 // kTrain
+    uint64_t weights_hash = 0;        // kUpdateWeights
   };
   struct Worker {
     bool up = false;
     uint64_t incarnation = 0;
-    int failures = 0;                    // in a row, while it lived
-    Monotonic not_before;                // backoff
+    int failures = 0;      // in a row, while it lived
+    Monotonic not_before;  // backoff
     // Rollout.
     bool restored = false;
     std::optional<v1::RolloutState> weights;
@@ -91,16 +107,16 @@ class PipelineState {
   };
   struct Validation {
     int64_t step = 0;
-    std::map<std::string, v1::PromptTask> tasks;       // to be generated, by group_id
-    std::map<std::string, v1::RowMeta> rows;           // generated, not scored
-    std::map<std::string, std::vector<double>> scores; // by group_id
+    std::map<std::string, v1::PromptTask> tasks;        // to be generated, by group_id
+    std::map<std::string, v1::RowMeta> rows;            // generated, not scored
+    std::map<std::string, std::vector<double>> scores;  // by group_id
     std::vector<std::string> done_rows;
     Monotonic started;
   };
   struct Checkpoint {
     int64_t step = 0;
     v1::PipelineSnapshot snapshot;
-    std::set<uint64_t> calls;            // not answered yet
+    std::set<uint64_t> calls;  // not answered yet
     bool committing = false;
     Monotonic started;
   };
@@ -118,7 +134,7 @@ class PipelineState {
   std::optional<Call> TakeCall(uint64_t call_id, Monotonic now);
   BusyClock* ClockOf(CallKind kind);
   Worker* Find(const WorkerName& name);
-  bool Usable(const WorkerName& name, Monotonic now);       // up, and no backoff
+  bool Usable(const WorkerName& name, Monotonic now);  // up, and no backoff
   int OpenCalls(const WorkerName& name, std::initializer_list<CallKind> kinds) const;
   bool Calling(CallKind kind) const;
   std::set<std::string> UsableShards() const;
@@ -188,8 +204,8 @@ class PipelineState {
   int64_t checkpoint_failures_ = 0;
   int64_t checkpoint_given_up_step_ = -1;
   std::vector<std::string> to_release_;
-  bool metrics_held_ = false;                    // the newest step's line waits for its validation
-  int64_t texts_step_ = -1;                      // the step for which sample texts were asked
+  bool metrics_held_ = false;  // the newest step's line waits for its validation
+  int64_t texts_step_ = -1;    // the step for which sample texts were asked
 
   bool stopping_ = false;
   bool finished_ = false;

@@ -50,7 +50,8 @@ TEST_CASE("Pipeline: on-policy, each step trains the next prompts of the epoch's
   std::vector<uint64_t> prompts(12);
   for (uint64_t i = 0; i < 12; ++i) prompts[i] = i;
   PromptOrder order(prompts, true, 7);
-  for (uint64_t sequence = 0; sequence < 36; ++sequence) CHECK(steps[sequence / 4][sequence % 4] == order.At(sequence).GroupId());
+  for (uint64_t sequence = 0; sequence < 36; ++sequence)
+    CHECK(steps[sequence / 4][sequence % 4] == order.At(sequence).GroupId());
 }
 
 TEST_CASE("Pipeline: on-policy with deaths of every role trains bit by bit what it trains without", "[pipeline]") {

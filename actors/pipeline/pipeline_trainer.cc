@@ -9,12 +9,14 @@ void PipelineState::AdvanceTrainer(Monotonic now) {
   WorkerName name{"actor", 0};
   if (!Usable(name, now)) return;
   Worker& trainer = workers_.at(name);
-  if (OpenCalls(name, {CallKind::kTrainerState, CallKind::kLoad, CallKind::kTrain, CallKind::kPublish, CallKind::kSave}) > 0) {
+  if (OpenCalls(name, {CallKind::kTrainerState, CallKind::kLoad, CallKind::kTrain, CallKind::kPublish,
+                       CallKind::kSave}) > 0) {
     return;
   }
   if (!trainer.loaded) return LoadTrainer(trainer, now);
   if (trainer.version.step() < durable_.step()) return TrainBatch(trainer.version.step() + 1, trainer, now);  // replay
-  bool base_model = trainer.version.step() == 0 && trainer.version.attempt() == 0;  // every rollout has it from its file
+  bool base_model =
+      trainer.version.step() == 0 && trainer.version.attempt() == 0;  // every rollout has it from its file
   if (!published_ && !base_model) {
     Send(CallKind::kPublish, name, v1::PublishRequest(), now);
     return;
@@ -24,7 +26,8 @@ void PipelineState::AdvanceTrainer(Monotonic now) {
   if (LeaseNextBatch()) TrainBatch(durable_.step() + 1, trainer, now);
 }
 
-// A trainer that we know may have kept its state over our own restart; any other begins a new attempt at the newest checkpoint.
+// A trainer that we know may have kept its state over our own restart; any other begins a new attempt at the newest
+// checkpoint.
 void PipelineState::LoadTrainer(Worker& trainer, Monotonic now) {
   WorkerName name{"actor", 0};
   if (durable_.trainer_incarnation() != trainer.incarnation) {
@@ -35,9 +38,10 @@ void PipelineState::LoadTrainer(Worker& trainer, Monotonic now) {
     Record(std::move(record));
     trainer.must_load = true;
     if (durable_.attempt() > 0) {
-      out_->actions.push_back(Note{"attempt_started", "attempt " + std::to_string(durable_.attempt()) + " begins at step " +
-                                                          std::to_string(durable_.checkpoint_step()) +
-                                                          " and replays up to step " + std::to_string(durable_.step())});
+      out_->actions.push_back(
+          Note{"attempt_started", "attempt " + std::to_string(durable_.attempt()) + " begins at step " +
+                                      std::to_string(durable_.checkpoint_step()) + " and replays up to step " +
+                                      std::to_string(durable_.step())});
     }
   }
   if (!trainer.must_load) {
@@ -56,8 +60,8 @@ void PipelineState::LoadTrainer(Worker& trainer, Monotonic now) {
 
 void PipelineState::OnTrainerState(const Call& call, Worker& trainer, const v1::TrainerState& state) {
   int64_t step = state.version().step();
-  bool ours = state.loaded() && state.version().attempt() == durable_.attempt() &&
-              step >= durable_.checkpoint_step() && step <= durable_.index().leased_steps();
+  bool ours = state.loaded() && state.version().attempt() == durable_.attempt() && step >= durable_.checkpoint_step() &&
+              step <= durable_.index().leased_steps();
   if (call.kind == CallKind::kLoad && !ours) {
     return Fail("the trainer loaded step " + std::to_string(step) + " where step " +
                 std::to_string(durable_.checkpoint_step()) + " was asked for");
@@ -88,11 +92,13 @@ bool PipelineState::LeaseNextBatch() {
   return true;
 }
 
-// The recorded batch of `step`, in its recorded order: the same call whether it is trained for the first time or replayed.
+// The recorded batch of `step`, in its recorded order: the same call whether it is trained for the first time or
+// replayed.
 void PipelineState::TrainBatch(int64_t step, Worker& trainer, Monotonic now) {
   const v1::IndexedBatch* batch = durable_.index().BatchOf(step);
   if (batch == nullptr) {
-    return Fail("step " + std::to_string(step) + " cannot be replayed: its rows were released when the checkpoint after it "
+    return Fail("step " + std::to_string(step) +
+                " cannot be replayed: its rows were released when the checkpoint after it "
                 "was written. Resume the job to go back to an older checkpoint");
   }
   std::set<std::string> usable = UsableShards();

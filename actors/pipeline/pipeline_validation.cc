@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validation: the policy of one step on the held-out prompts, sampled and greedy. Training and new prompts wait meanwhile.
+// Validation: the policy of one step on the held-out prompts, sampled and greedy. Training and new prompts wait
+// meanwhile.
 #include <algorithm>
 #include <cmath>
 
@@ -107,7 +108,8 @@ void PipelineState::OnValidationScores(const Call&, const v1::ScoreResponse& res
   }
 }
 
-// val-core/{source}/{variable}/{mean,best}@N, as verl names them: mean over prompts of the mean and of the best of N samples.
+// val-core/{source}/{variable}/{mean,best}@N, as verl names them: mean over prompts of the mean and of the best of N
+// samples.
 void PipelineState::FinishValidation(Monotonic now) {
   double mean = 0, best = 0, greedy = 0;
   int64_t sampled_groups = 0, greedy_groups = 0;

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// A pure function of (prompts, shuffle, seed): the cursor of a run is one number, the sequence. Not thread-safe (it keeps
-// the permutation of the epoch that was asked for last).
+// A pure function of (prompts, shuffle, seed): the cursor of a run is one number, the sequence. Not thread-safe (it
+// keeps the permutation of the epoch that was asked for last).
 class PromptOrder {
  public:
   struct Place {

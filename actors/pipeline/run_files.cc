@@ -39,7 +39,9 @@ std::string LastLine(AppendFile& file) {
 
 double Now() { return absl::ToDoubleSeconds(WallNow() - absl::UnixEpoch()); }
 
-std::string Dump(const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string Dump(const ordered_json& value) {
+  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunFiles: what a run tells people, in its folder: metrics.jsonl, samples.jsonl, events.jsonl and TensorBoard's event file.
+// RunFiles: what a run tells people, in its folder: metrics.jsonl, samples.jsonl, events.jsonl and TensorBoard's event
+// file.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ class Reference::Impl {
       TROUPE_ASSIGN_OR_RETURN(std::vector<v1::Row> rows,
                               FetchSources(one, {"prompt_ids", "response_ids"}, ShardChannelsOf(*context_)));
       // Samples of a group lie side by side, so that their prompt is computed once.
-      std::stable_sort(rows.begin(), rows.end(), [](const v1::Row& a, const v1::Row& b) { return a.group_id() < b.group_id(); });
+      std::stable_sort(rows.begin(), rows.end(),
+                       [](const v1::Row& a, const v1::Row& b) { return a.group_id() < b.group_id(); });
       TROUPE_ASSIGN_OR_RETURN(v1::PutColumnRequest column, Score(rows));
       *column.mutable_writer() = context_->self().ToProto();
       TROUPE_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, ChannelToReplica(*context_, source.shard()));
@@ -56,7 +57,8 @@ class Reference::Impl {
   }
 
  private:
-  // The column for rows that are sorted by group; group by group within the token budget of the trainer's micro-batches.
+  // The column for rows that are sorted by group; group by group within the token budget of the trainer's
+  // micro-batches.
   absl::StatusOr<v1::PutColumnRequest> Score(const std::vector<v1::Row>& rows) {
     v1::PutColumnRequest column;
     column.set_column("ref_logprobs");

@@ -35,8 +35,8 @@ class Pattern {
     if (code == nullptr) {
       unsigned char text[256];
       pcre2_get_error_message(error, text, sizeof(text));
-      return absl::InvalidArgumentError("roles.reward.pattern '" + pattern + "' at character " + std::to_string(offset) +
-                                        ": " + reinterpret_cast<char*>(text));
+      return absl::InvalidArgumentError("roles.reward.pattern '" + pattern + "' at character " +
+                                        std::to_string(offset) + ": " + reinterpret_cast<char*>(text));
     }
     pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
     return Pattern(std::move(code));

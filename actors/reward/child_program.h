@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChildProgram: a user's program in a process group of its own, with lines on its stdin and stdout; stderr goes to the worker's log.
-// It inherits no descriptor but these, and no variable whose name begins with TROUPE_ (so never the token).
+// ChildProgram: a user's program in a process group of its own, with lines on its stdin and stdout; stderr goes to the
+// worker's log. It inherits no descriptor but these, and no variable whose name begins with TROUPE_ (so never the
+// token).
 #pragma once
 
 #include <deque>

@@ -60,7 +60,8 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
   done_.assign(inputs.size(), false);
   outcomes_.assign(inputs.size(), {});
   auto busy = [&] {
-    return !queue_.empty() || std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.waiting.empty(); });
+    return !queue_.empty() ||
+           std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.waiting.empty(); });
   };
   while (busy()) {
     Monotonic now = MonotonicNow();
@@ -139,14 +140,16 @@ bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs,
   ordered_json answer = ParseAnswer(line);
   if (!answer.is_object() || !answer.contains("id")) return false;
   std::string id = answer["id"].is_string() ? answer["id"].get<std::string>() : answer["id"].dump();
-  auto it = std::find_if(slot.waiting.begin(), slot.waiting.end(), [&](size_t row) { return std::to_string(row) == id; });
+  auto it =
+      std::find_if(slot.waiting.begin(), slot.waiting.end(), [&](size_t row) { return std::to_string(row) == id; });
   if (it == slot.waiting.end()) return false;
   size_t row = *it;
   slot.waiting.erase(it);
   RewardOutcome& outcome = outcomes_[row];
   if (answer.contains("exception") && answer["exception"].is_string()) {
     Blame(row, answer["exception"].get<std::string>());
-  } else if (!answer.contains("score") || !answer["score"].is_number() || !std::isfinite(answer["score"].get<double>())) {
+  } else if (!answer.contains("score") || !answer["score"].is_number() ||
+             !std::isfinite(answer["score"].get<double>())) {
     Blame(row, "the score of row " + inputs[row].id + " is no number: " + line.substr(0, kShownMax));
   } else {
     done_[row] = true;
@@ -166,7 +169,8 @@ bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs,
   return true;
 }
 
-// The program crashed or hangs: it is killed, the row that waited longest is to blame, the others wait for the next one.
+// The program crashed or hangs: it is killed, the row that waited longest is to blame, the others wait for the next
+// one.
 void ProgramReward::Lose(Slot& slot, const std::string& why, bool timed_out) {
   bool idle = slot.waiting.empty();
   bool answers_fault = timed_out && slot.answered_ever;

@@ -2,11 +2,13 @@
 // ProgramReward: a reward function that is a program (or a Python function, by a program of ours around it).
 //
 // One JSON object a line each way: {"id", "prompt", "response", "response_ids", "answer", ...the row's columns} to it;
-// {"id", "score", ...any metrics} back, in any order. Several rows are under way at a time. When no answer comes for the
-// time limit, the row that waited longest is to blame and the program is killed, with everything in its process group, and restarted:
+// {"id", "score", ...any metrics} back, in any order. Several rows are under way at a time. When no answer comes for
+// the time limit, the row that waited longest is to blame and the program is killed, with everything in its process
+// group, and restarted:
 //   - it had answered others before: this answer's fault (a verifier's limit), scored 0;
 //   - it had never answered: the program hangs; the row is tried once more, last, and then dropped.
-// A crash is blamed on the row that waited longest, which is tried once more. Others go to the next program without blame.
+// A crash is blamed on the row that waited longest, which is tried once more. Others go to the next program without
+// blame.
 #pragma once
 
 #include <deque>

@@ -27,9 +27,9 @@ class Reward::Impl {
   void Stop() { scorer_.reset(); }
 
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request) {
-    TROUPE_ASSIGN_OR_RETURN(std::vector<v1::Row> rows,
-                            FetchSources(request.sources(), {"prompt_ids", "response_ids", "answer", "extra"},
-                                         ShardChannelsOf(*context_)));
+    TROUPE_ASSIGN_OR_RETURN(
+        std::vector<v1::Row> rows,
+        FetchSources(request.sources(), {"prompt_ids", "response_ids", "answer", "extra"}, ShardChannelsOf(*context_)));
     std::vector<RewardInput> inputs;
     for (const v1::Row& row : rows) inputs.push_back(InputOf(row));
     std::vector<RewardOutcome> outcomes = scorer_->Score(inputs);

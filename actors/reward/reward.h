@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reward: an actor that scores finished responses by the job's reward functions. Programs of the user's are its children.
+// Reward: an actor that scores finished responses by the job's reward functions. Programs of the user's are its
+// children.
 #pragma once
 
 #include <memory>

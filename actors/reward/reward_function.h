@@ -17,16 +17,17 @@ namespace troupe {
 struct RewardInput {
   std::string id;
   std::string prompt;
-  std::string response;              // special tokens skipped
+  std::string response;  // special tokens skipped
   std::vector<int32_t> response_ids;
   std::string answer;
-  std::string extra_json;            // the data row's other columns, an object
+  std::string extra_json;  // the data row's other columns, an object
 };
 
 enum class RewardFault {
   kNone,
   kAnswer,   // the answer's own: a verifier's limit. Scored 0 and counted.
-  kProgram,  // the program's: it crashed, hung, printed nonsense or a score that is not a number, also when tried again.
+  kProgram,  // the program's: it crashed, hung, printed nonsense or a score that is not a number, also when tried
+             // again.
 };
 
 struct RewardOutcome {
@@ -49,7 +50,8 @@ absl::StatusOr<std::unique_ptr<RewardScorer>> MakeBuiltinReward(const RewardFunc
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeProgramReward(const RewardFunction& function);
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeReward(const RewardFunction& function);
 
-// The weighted sum of several; metrics "reward/{name}" hold each score. A row with a program's fault in one has it in all.
+// The weighted sum of several; metrics "reward/{name}" hold each score. A row with a program's fault in one has it in
+// all.
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeWeightedReward(const std::vector<RewardFunction>& functions);
 
 }  // namespace troupe

@@ -11,14 +11,19 @@ namespace {
 
 double BuiltinScore(RewardFunction function, const std::string& response, const std::string& answer) {
   std::unique_ptr<RewardScorer> scorer = *MakeBuiltinReward(function);
-  RewardInput input{.id = "r", .prompt = "", .response = response, .response_ids = {}, .answer = answer, .extra_json = "{}"};
+  RewardInput input{
+      .id = "r", .prompt = "", .response = response, .response_ids = {}, .answer = answer, .extra_json = "{}"};
   return scorer->Score({&input, 1})[0].score;
 }
 
 std::vector<RewardInput> Rows(const std::vector<std::string>& responses) {
   std::vector<RewardInput> rows;
   for (const std::string& response : responses) {
-    rows.push_back({.id = "r", .prompt = "p", .response = response, .response_ids = {1}, .answer = "7",
+    rows.push_back({.id = "r",
+                    .prompt = "p",
+                    .response = response,
+                    .response_ids = {1},
+                    .answer = "7",
                     .extra_json = "{\"level\":3,\"data_source\":\"sums\"}"});
   }
   return rows;
@@ -79,8 +84,9 @@ TEST_CASE("Reward: a wrong pattern or name is refused with the place", "[reward]
 }
 
 TEST_CASE("Reward: a program answers in any order, with metrics, and chatter is counted", "[reward]") {
-  auto program = Shell("echo hello; read a; read b; echo '{\"id\":\"1\",\"score\":0.5,\"length\":9}'; "
-                       "echo '{\"id\":\"0\",\"score\":2}'; cat >/dev/null");
+  auto program = Shell(
+      "echo hello; read a; read b; echo '{\"id\":\"1\",\"score\":0.5,\"length\":9}'; "
+      "echo '{\"id\":\"0\",\"score\":2}'; cat >/dev/null");
   std::vector<RewardOutcome> out = program->Score(Rows({"x", "y"}));
   CHECK(out[0].score == 2);
   CHECK(out[1].score == 0.5);
@@ -122,8 +128,9 @@ TEST_CASE("Reward: NaN is the program's fault", "[reward]") {
 
 TEST_CASE("Reward: a program never sees the token", "[reward]") {
   ::setenv("TROUPE_TOKEN_FD", "9", 1);
-  auto program = Shell("read a; n=$(env | grep -c ^TROUPE_); f=$(ls /proc/self/fd | wc -l); "
-                       "echo \"{\\\"id\\\":\\\"0\\\",\\\"score\\\":$n,\\\"fds\\\":$f}\"");
+  auto program = Shell(
+      "read a; n=$(env | grep -c ^TROUPE_); f=$(ls /proc/self/fd | wc -l); "
+      "echo \"{\\\"id\\\":\\\"0\\\",\\\"score\\\":$n,\\\"fds\\\":$f}\"");
   std::vector<RewardOutcome> out = program->Score(Rows({"a"}));
   CHECK(out[0].score == 0);
   CHECK(out[0].metrics.at("fds") <= 5);

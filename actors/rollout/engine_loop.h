@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineLoop: a rollout engine and the one thread that drives it. Work and new weights are handed in from any thread and
-// taken up between two steps of the engine.
+// EngineLoop: a rollout engine and the one thread that drives it. Work and new weights are handed in from any thread
+// and taken up between two steps of the engine.
 #pragma once
 
 #include <deque>
@@ -62,7 +62,7 @@ class EngineLoop {
   void FinishUpdate(absl::Status status);
   void FinishAll(const absl::Status& status);
 
-  std::unique_ptr<RolloutEngine> engine_;  // of thread_
+  std::unique_ptr<RolloutEngine> engine_;          // of thread_
   std::unordered_map<uint64_t, Running> running_;  // of thread_
   std::optional<Update> updating_;                 // of thread_: given to the engine, not committed yet
   uint64_t next_id_ = 1;                           // of thread_

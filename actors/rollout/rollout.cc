@@ -84,9 +84,9 @@ class Rollout::Impl {
 
   Future<v1::GenerateResponse> Generate(const v1::GenerateRequest& request) {
     if (loop_->version().step < request.version().step()) {
-      return Future<v1::GenerateResponse>::Of(absl::FailedPreconditionError(
-          "the rollout holds weights of step " + std::to_string(loop_->version().step) + ", asked for is step " +
-          std::to_string(request.version().step())));
+      return Future<v1::GenerateResponse>::Of(
+          absl::FailedPreconditionError("the rollout holds weights of step " + std::to_string(loop_->version().step) +
+                                        ", asked for is step " + std::to_string(request.version().step())));
     }
     Promise<v1::GenerateResponse> promise;
     Future<v1::GenerateResponse> future = promise.TakeFuture();

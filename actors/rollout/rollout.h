@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rollout: an actor that generates. It owns a rollout engine on a thread of its own, the tokenised prompts, and the shard
-// of the experience stream that its rows lie in.
+// Rollout: an actor that generates. It owns a rollout engine on a thread of its own, the tokenised prompts, and the
+// shard of the experience stream that its rows lie in.
 //
 // Several Generate calls may be open; new weights are received while they run and committed between two engine steps.
 #pragma once
@@ -34,7 +34,6 @@ class Rollout final : public Actor {
   std::unique_ptr<Impl> impl_;
 };
 
-TROUPE_ACTOR_INTERFACE(Rollout,
-                       TROUPE_METHODS(GetState, Generate, UpdateWeights, SyncRows, ReleaseRows, RestoreRows));
+TROUPE_ACTOR_INTERFACE(Rollout, TROUPE_METHODS(GetState, Generate, UpdateWeights, SyncRows, ReleaseRows, RestoreRows));
 
 }  // namespace troupe

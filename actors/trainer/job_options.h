@@ -30,7 +30,8 @@ inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   options.ppo_mini_batch_size = config.actor.ppo_mini_batch_size;
   options.ppo_max_token_len = config.actor.ppo_max_token_len;
   options.optim.lr = config.actor.optim.lr;
-  if (config.actor.optim.betas.size() == 2) options.optim.betas = {config.actor.optim.betas[0], config.actor.optim.betas[1]};
+  if (config.actor.optim.betas.size() == 2)
+    options.optim.betas = {config.actor.optim.betas[0], config.actor.optim.betas[1]};
   options.optim.eps = config.actor.optim.eps;
   options.optim.weight_decay = config.actor.optim.weight_decay;
   options.optim.clip_grad = config.actor.optim.clip_grad;
@@ -38,7 +39,6 @@ inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   options.optim.lr_warmup_steps = config.actor.optim.lr_warmup_steps;
   options.temperature = config.rollout.temperature;
   options.total_steps = config.trainer.total_steps;
-  options.seed = config.rollout.seed;
   return options;
 }
 

@@ -98,10 +98,10 @@ class Trainer::Impl {
                                            std::to_string(request.expected().step()) + " of attempt " +
                                            std::to_string(request.expected().attempt()));
     }
-    TROUPE_ASSIGN_OR_RETURN(std::vector<v1::Row> rows,
-                            FetchSources(request.sources(),
-                                         {"prompt_ids", "response_ids", "rollout_logprobs", "ref_logprobs"},
-                                         ShardChannelsOf(*context_)));
+    TROUPE_ASSIGN_OR_RETURN(
+        std::vector<v1::Row> rows,
+        FetchSources(request.sources(), {"prompt_ids", "response_ids", "rollout_logprobs", "ref_logprobs"},
+                     ShardChannelsOf(*context_)));
     TROUPE_ASSIGN_OR_RETURN(TrainBatch batch, BatchOfRows(request, rows));
     TROUPE_ASSIGN_OR_RETURN(StepMetrics metrics, core_->Step(batch));
     v1::TrainStepResponse response;

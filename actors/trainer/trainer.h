@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainer: the actor of role `actor`. It fetches the rows of a batch from the shards, takes one step of TrainerCore, and
-// publishes the new weights.
+// Trainer: the actor of role `actor`. It fetches the rows of a batch from the shards, takes one step of TrainerCore,
+// and publishes the new weights.
 #pragma once
 
 #include <memory>

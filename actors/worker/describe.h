@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this worker binary can do, as JSON: its actor classes and algorithms. Read by the command line, which has no LibTorch.
+// What this worker binary can do, as JSON: its actor classes and algorithms. Read by the command line, which has no
+// LibTorch.
 #pragma once
 
 #include <string>

@@ -4,9 +4,9 @@
 //   file   := magic ("TRPREC01") record*
 //   record := length (4 bytes, little endian) crc32c of the payload (4 bytes) payload
 //
-// A record is in the kernel's page cache when Append returns: it survives the death of the process, and of the machine after Sync.
-// A torn record at the end (the writer died in the middle) is cut off when the file is opened; a bad one before the
-// end is DATA_LOSS, which names the file and the offset.
+// A record is in the kernel's page cache when Append returns: it survives the death of the process, and of the machine
+// after Sync. A torn record at the end (the writer died in the middle) is cut off when the file is opened; a bad one
+// before the end is DATA_LOSS, which names the file and the offset.
 #pragma once
 
 #include <cstdint>

@@ -129,7 +129,8 @@ bool RowIndex::Holds(const RowConsumer& consumer, std::string_view column, const
 
 absl::Status RowIndex::AddColumn(const std::string& row_id, std::string_view column, double value) {
   auto missing = missing_.find(column);
-  if (missing == missing_.end()) return absl::InvalidArgumentError("no scorer adds column '" + std::string(column) + "'");
+  if (missing == missing_.end())
+    return absl::InvalidArgumentError("no scorer adds column '" + std::string(column) + "'");
   v1::IndexedRow* row = FindRow(row_id);
   if (row == nullptr) return absl::NotFoundError("row '" + std::string(row_id) + "' is not in the queue");
   if (HasColumn(*row, column)) return Precondition("row", row_id, "has column " + std::string(column) + " already");

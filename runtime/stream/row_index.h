@@ -4,8 +4,8 @@
 //
 //   open -> generated (columns are added under leases) -> ready -> leased(step) -> trained(step) -> durable: forgotten
 //
-// Groups are trained whole and strictly in the order of their sequence numbers, so which groups a step trains depends on
-// the data alone, never on timing. A dropped group leaves the queue and its place is refilled by the next sequence.
+// Groups are trained whole and strictly in the order of their sequence numbers, so which groups a step trains depends
+// on the data alone, never on timing. A dropped group leaves the queue and its place is refilled by the next sequence.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@
 namespace troupe {
 
 struct RowIndexOptions {
-  int64_t groups_per_batch = 1;       // train_batch_size
-  int64_t rows_per_group_min = 2;     // a group with fewer rows is dropped (1 where rollout.n is 1)
-  int64_t max_staleness = 0;          // steps
-  int64_t total_steps = 0;            // no more groups are opened than these steps train; 0: no end
-  std::vector<std::string> columns;   // what a row needs before it is ready: "reward", "ref_logprobs"
+  int64_t groups_per_batch = 1;      // train_batch_size
+  int64_t rows_per_group_min = 2;    // a group with fewer rows is dropped (1 where rollout.n is 1)
+  int64_t max_staleness = 0;         // steps
+  int64_t total_steps = 0;           // no more groups are opened than these steps train; 0: no end
+  std::vector<std::string> columns;  // what a row needs before it is ready: "reward", "ref_logprobs"
 };
 
 // One consumer: a scorer's role, replica and incarnation. Its leases end when it does, and never by time.
@@ -48,8 +48,8 @@ class RowIndex {
   // ---- Credits ----
   // How many groups may be opened now for a producer whose weights are of `version` (steps):
   //   (max_staleness + version + 1) * groups_per_batch - (trained or leased + queued), at least 0.
-  // Counted in whole groups: a sample that is dropped from a group that goes on keeps its place, so that a batch never takes a
-  // group more than groups_per_batch; samples of a dropped group leave. Source: AReaL (Fu et al. 2025), eq. 3.
+  // Counted in whole groups: a sample that is dropped from a group that goes on keeps its place, so that a batch never
+  // takes a group more than groups_per_batch; samples of a dropped group leave. Source: AReaL (Fu et al. 2025), eq. 3.
   int64_t Capacity(int64_t version) const;
   // Whether the group, by its place in the order, may be generated with weights of `version`.
   bool MayGenerate(uint64_t sequence, int64_t version) const;
@@ -75,13 +75,14 @@ class RowIndex {
   absl::Status AddColumn(const std::string& row_id, std::string_view column, double value);  // [durable]
 
   // ---- Dropping [durable] ----
-  // Both return the ids of the rows that were forgotten; DropRow drops the group too when it falls below the least size.
+  // Both return the ids of the rows that were forgotten; DropRow drops the group too when it falls below the least
+  // size.
   absl::StatusOr<std::vector<std::string>> DropRow(const std::string& row_id);
   absl::StatusOr<std::vector<std::string>> DropGroup(uint64_t sequence);
 
   // ---- The trainer ----
-  // The next batch, when its groups are ready; nothing else. Groups too stale for training at `version` make it empty and are
-  // listed in `stale` (they are to be dropped first).
+  // The next batch, when its groups are ready; nothing else. Groups too stale for training at `version` make it empty
+  // and are listed in `stale` (they are to be dropped first).
   std::optional<std::vector<uint64_t>> NextBatch(int64_t version, bool train_stale, std::vector<uint64_t>* stale) const;
   absl::Status LeaseBatch(int64_t step, const std::vector<uint64_t>& sequences);  // [durable]
   absl::Status MarkTrained(int64_t step);                                         // [durable]
@@ -93,11 +94,11 @@ class RowIndex {
 
   // ---- Reading ----
   bool IsQueued(uint64_t sequence) const { return queue_.contains(sequence); }
-  bool IsOpen(uint64_t sequence) const;          // queued, and its rows are not there yet
+  bool IsOpen(uint64_t sequence) const;  // queued, and its rows are not there yet
   bool HasRow(const std::string& row_id) const { return rows_.contains(row_id); }
-  const std::string& GroupIdOf(uint64_t sequence) const;  // of a queued group
+  const std::string& GroupIdOf(uint64_t sequence) const;                // of a queued group
   std::optional<uint64_t> GroupOfRow(const std::string& row_id) const;  // of a queued group
-  std::vector<uint64_t> OpenGroups() const;      // by sequence
+  std::vector<uint64_t> OpenGroups() const;                             // by sequence
   std::vector<v1::RowMeta> QueuedRows() const;
   int64_t queued_groups() const { return static_cast<int64_t>(queue_.size()); }
 
@@ -125,10 +126,10 @@ class RowIndex {
   RowIndexOptions options_;
   uint64_t next_sequence_ = 0;
   int64_t leased_steps_ = 0;
-  std::map<uint64_t, Group> queue_;               // open, generated or ready
-  std::map<int64_t, v1::IndexedBatch> batches_;   // leased or trained, by step
-  absl::flat_hash_map<std::string, RowPlace> rows_;                    // of the queue
-  std::map<std::string, Missing, std::less<>> missing_;                // per column, nobody holds these
+  std::map<uint64_t, Group> queue_;                      // open, generated or ready
+  std::map<int64_t, v1::IndexedBatch> batches_;          // leased or trained, by step
+  absl::flat_hash_map<std::string, RowPlace> rows_;      // of the queue
+  std::map<std::string, Missing, std::less<>> missing_;  // per column, nobody holds these
   std::map<std::string, absl::flat_hash_map<std::string, RowConsumer>, std::less<>> leases_;  // per column, by row_id
 };
 

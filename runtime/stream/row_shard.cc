@@ -53,8 +53,8 @@ absl::StatusOr<std::unique_ptr<RowShard>> RowShard::Open(RowShardOptions options
 
 std::string RowShard::SegmentPath(int64_t number) const {
   std::string digits = std::to_string(number);
-  return options_.directory + "/" + std::string(kSegmentPrefix) + std::string(8 - std::min<size_t>(8, digits.size()), '0') +
-         digits + ".rows";
+  return options_.directory + "/" + std::string(kSegmentPrefix) +
+         std::string(8 - std::min<size_t>(8, digits.size()), '0') + digits + ".rows";
 }
 
 absl::Status RowShard::OpenSegment(int64_t number) {
@@ -101,7 +101,8 @@ absl::Status RowShard::Append(const std::vector<v1::Row>& rows) {
 }
 
 absl::Status RowShard::PutColumn(const v1::PutColumnRequest& request) {
-  if (request.row_ids_size() != request.values_size()) return absl::InvalidArgumentError("as many values as row_ids are needed");
+  if (request.row_ids_size() != request.values_size())
+    return absl::InvalidArgumentError("as many values as row_ids are needed");
   MutexLock lock(mutex_);
   std::vector<int> missing;
   for (int i = 0; i < request.row_ids_size(); ++i) {
@@ -114,7 +115,8 @@ absl::Status RowShard::PutColumn(const v1::PutColumnRequest& request) {
     }
     TROUPE_ASSIGN_OR_RETURN(v1::StoredRecord record, ReadRecord(column->second));
     if (record.column().value().SerializeAsString() != request.values(i).SerializeAsString()) {
-      return absl::AlreadyExistsError("row '" + request.row_ids(i) + "' has another value in column " + request.column());
+      return absl::AlreadyExistsError("row '" + request.row_ids(i) + "' has another value in column " +
+                                      request.column());
     }
   }
   for (int i : missing) {
@@ -189,13 +191,14 @@ absl::Status RowShard::Load(const std::vector<std::string>& row_ids, const std::
   for (const std::string& row_id : row_ids) wanted[row_id] = true;
   std::vector<v1::Row> rows;
   TROUPE_RETURN_IF_ERROR(RecordFile::Open(path, [&](int64_t, std::string_view payload) {
-    v1::StoredRecord record;
-    if (!record.ParseFromArray(payload.data(), static_cast<int>(payload.size())) || !record.has_row()) {
-      return absl::DataLossError(path + " holds a record that is no row");
-    }
-    if (wanted.contains(record.row().row_id())) rows.push_back(record.row());
-    return absl::OkStatus();
-  }).status());
+                           v1::StoredRecord record;
+                           if (!record.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
+                               !record.has_row()) {
+                             return absl::DataLossError(path + " holds a record that is no row");
+                           }
+                           if (wanted.contains(record.row().row_id())) rows.push_back(record.row());
+                           return absl::OkStatus();
+                         }).status());
   return Append(rows);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // RowShard: the rows of one producer, in segment files of its own folder, with an index of their places in memory.
 //
-// A row or column is in the page cache when the call returns, so it survives the death of the process: the next life opens the folder
-// and has the same rows. Segments are deleted from the oldest on, as soon as none of their records is needed.
+// A row or column is in the page cache when the call returns, so it survives the death of the process: the next life
+// opens the folder and has the same rows. Segments are deleted from the oldest on, as soon as none of their records is
+// needed.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@
 namespace troupe {
 
 struct RowShardOptions {
-  std::string directory;                        // made when missing
-  std::string name;                             // "rollout/0"
+  std::string directory;                          // made when missing
+  std::string name;                               // "rollout/0"
   int64_t segment_bytes_max = int64_t{64} << 20;  // a new segment begins beyond it: the unit of deletion
-  int64_t rows_max = int64_t{1} << 20;          // more are RESOURCE_EXHAUSTED (about 200 bytes of index a row)
+  int64_t rows_max = int64_t{1} << 20;            // more are RESOURCE_EXHAUSTED (about 200 bytes of index a row)
 };
 
 // Safe from any thread.
@@ -36,12 +37,12 @@ class RowShard {
   // Adds rows. One whose id is there already is left as it was (the same sample made again).
   absl::Status Append(const std::vector<v1::Row>& rows);
 
-  // Adds a column to rows. NOT_FOUND names the first row that does not exist; ALREADY_EXISTS one that has another value in
-  // this column (the same value again is harmless). Nothing is changed then.
+  // Adds a column to rows. NOT_FOUND names the first row that does not exist; ALREADY_EXISTS one that has another value
+  // in this column (the same value again is harmless). Nothing is changed then.
   absl::Status PutColumn(const v1::PutColumnRequest& request);
 
-  // Rows in the order asked for, with the columns named (empty: all), one after the other to `take`, which may stop it by an
-  // error. NOT_FOUND names the first row that does not exist.
+  // Rows in the order asked for, with the columns named (empty: all), one after the other to `take`, which may stop it
+  // by an error. NOT_FOUND names the first row that does not exist.
   template <typename Take>
   absl::Status Fetch(const std::vector<std::string>& row_ids, const std::vector<std::string>& columns, Take take) {
     for (const std::string& row_id : row_ids) {

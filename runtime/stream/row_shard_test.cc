@@ -59,7 +59,8 @@ TEST_CASE("RowShard: rows and columns are there again after the process died", "
   CHECK(shard->GroupRows("0-1")[1].response_length() == 5);
 }
 
-TEST_CASE("RowShard: a column twice is harmless, another value is refused, a row made again stays the first", "[stream]") {
+TEST_CASE("RowShard: a column twice is harmless, another value is refused, a row made again stays the first",
+          "[stream]") {
   Folder folder;
   auto shard = OpenShard(folder.path);
   REQUIRE(shard->Append({MakeRow("0-1", 0)}).ok());

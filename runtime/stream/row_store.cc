@@ -13,7 +13,8 @@ grpc::Status RowStoreService::Fetch(grpc::ServerContext* context, const v1::Fetc
                                     grpc::ServerWriter<v1::RowChunk>* writer) {
   RowShard* shard = shard_.load();
   if (shard == nullptr) return ToGrpc(absl::UnavailableError("the shard is being opened"));
-  if (request->row_ids_size() > kRowsPerFetchMax) return ToGrpc(absl::ResourceExhaustedError("more than 4096 rows asked for"));
+  if (request->row_ids_size() > kRowsPerFetchMax)
+    return ToGrpc(absl::ResourceExhaustedError("more than 4096 rows asked for"));
   v1::RowChunk chunk;
   size_t bytes = 0;
   auto flush = [&] {
@@ -47,7 +48,8 @@ absl::StatusOr<std::vector<v1::Row>> FetchRows(const std::shared_ptr<grpc::Chann
   for (size_t begin = 0; begin < row_ids.size(); begin += kRowsPerFetchMax) {
     size_t end = std::min(row_ids.size(), begin + kRowsPerFetchMax);
     v1::FetchRowsRequest request;
-    request.mutable_row_ids()->Add(row_ids.begin() + static_cast<long>(begin), row_ids.begin() + static_cast<long>(end));
+    request.mutable_row_ids()->Add(row_ids.begin() + static_cast<long>(begin),
+                                   row_ids.begin() + static_cast<long>(end));
     request.mutable_columns()->Add(columns.begin(), columns.end());
     grpc::ClientContext context;
     SetTimeout(context, timeout);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RowStoreService: a RowShard over gRPC. RowClient: its other side. Payload goes from the shard to who needs it, by chunks.
+// RowStoreService: a RowShard over gRPC. RowClient: its other side. Payload goes from the shard to who needs it, by
+// chunks.
 #pragma once
 
 #include <atomic>

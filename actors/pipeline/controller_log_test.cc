@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/pipeline/controller_log.h"
+
+#include <catch2/catch.hpp>
+
+#include "actors/trainer/core/checkpoint.h"
+#include "runtime/env/file.h"
+
+namespace troupe {
+namespace {
+
+PipelineDurable Fresh() {
+  PipelineOptions options;
+  options.train_batch_size = 1;
+  options.samples = 2;
+  options.total_steps = 9;
+  return PipelineDurable(options, PromptOrder({0, 1, 2}, false, 1));
+}
+
+v1::PipelineRecord Dispatched(uint64_t sequence) {
+  v1::PipelineRecord record;
+  record.mutable_dispatched()->add_sequences(sequence);
+  record.mutable_dispatched()->set_replica(3);
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("ControllerLog: a restarted controller of the same job has the state it had", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  ControllerLogOptions options{.output_dir = folder, .job_id = "job-1"};
+  std::vector<std::string> told;
+  std::string before;
+  {
+    PipelineDurable durable = Fresh();
+    auto log = *ControllerLog::Open(options, durable, &told);
+    for (uint64_t sequence : {0, 1}) {
+      REQUIRE(durable.Apply(Dispatched(sequence)).ok());
+      REQUIRE(log->Append({Dispatched(sequence)}).ok());
+    }
+    before = durable.Snapshot().DebugString();
+  }
+  PipelineDurable durable = Fresh();
+  auto log = *ControllerLog::Open(options, durable, &told);
+  CHECK(durable.Snapshot().DebugString() == before);
+  REQUIRE(log->Compact(durable.Snapshot()).ok());
+  PipelineDurable compacted = Fresh();
+  REQUIRE(ControllerLog::Open(options, compacted, &told).ok());
+  CHECK(compacted.Snapshot().DebugString() == before);
+  CHECK(told.empty());
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("ControllerLog: a new job begins from the newest checkpoint, with its shards spread anew", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  PipelineDurable first = Fresh();
+  REQUIRE(first.Apply(Dispatched(0)).ok());
+  v1::PipelineSnapshot saved = first.Snapshot();
+  saved.set_job_id("job-1");
+  saved.set_step(4);
+  saved.set_attempt(0);
+  saved.mutable_index()->set_leased_steps(4);
+  std::string part = *BeginCheckpoint(folder + "/checkpoints", 4);
+  REQUIRE(WriteFileAtomic(part + "/" + kControllerPart, saved.SerializeAsString()).ok());
+  REQUIRE(CommitCheckpoint(folder + "/checkpoints", 4).ok());
+
+  std::vector<std::string> told;
+  PipelineDurable durable = Fresh();
+  REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-2", .rollout_replicas = 2}, durable, &told).ok());
+  CHECK(durable.step() == 4);
+  CHECK(durable.checkpoint_step() == 4);
+  CHECK(durable.job_id() == "job-2");
+  CHECK(durable.resumed_from() == folder + "/checkpoints/step_4");
+  CHECK(durable.ReplicaOf(0) == 1);
+  CHECK(told.size() == 1);
+
+  PipelineDurable never = Fresh();
+  REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-3", .resume = "never"}, never, &told).ok());
+  CHECK(never.step() == 0);
+  PipelineDurable missing = Fresh();
+  CHECK_FALSE(
+      ControllerLog::Open({.output_dir = folder, .job_id = "job-4", .resume = "/nonexistent"}, missing, &told).ok());
+  RemoveTree(folder).IgnoreError();
+}
+
+}  // namespace troupe
