@@ -203,6 +203,8 @@ class Controller::Impl {
     summary["metrics"] = nlohmann::ordered_json::parse(files_->newest_metrics(), nullptr, false);
     request.set_summary_json(summary.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     files_->Write(Note{finish.succeeded ? "finished" : "failed", finish.reason});
+    // Durable ones are in the checkpoint; what cannot be removed now goes when the next job begins here.
+    if (finish.succeeded) RemoveTree(context_->setting().output_dir + "/rows").IgnoreError();
     head_->Finish(std::move(request));
   }
 

@@ -34,6 +34,18 @@ absl::StatusOr<std::optional<CheckpointInfo>> FindCheckpoint(const ControllerLog
   return Annotate(newest.status(), "trainer.resume: " + folder);
 }
 
+// Rows of jobs before this one in the folder: what is needed of them is in the checkpoint. This job's rollouts may have
+// begun theirs already.
+absl::Status RemoveOldRows(const ControllerLogOptions& options) {
+  std::string rows = options.output_dir + "/rows";
+  absl::StatusOr<std::vector<std::string>> jobs = ListDirectory(rows);
+  if (!jobs.ok()) return absl::OkStatus();
+  for (const std::string& job : *jobs) {
+    if (job != options.job_id) TROUPE_RETURN_IF_ERROR(RemoveTree(rows + "/" + job));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& options, const PipelineDurable& fresh,
                                                    std::vector<std::string>* told) {
   TROUPE_ASSIGN_OR_RETURN(std::optional<CheckpointInfo> checkpoint, FindCheckpoint(options, told));
@@ -90,8 +102,7 @@ absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const Control
   }
   if (!ours) {
     TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, told));
-    TROUPE_RETURN_IF_ERROR(
-        RemoveTree(options.output_dir + "/rows"));  // of jobs before; what is needed is in the checkpoint
+    TROUPE_RETURN_IF_ERROR(RemoveOldRows(options));
     TROUPE_RETURN_IF_ERROR(log->Compact(snapshot));
     records.assign(1, {});
     *records[0].mutable_snapshot() = std::move(snapshot);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/actor/call_error.h"
 #include "runtime/base/check.h"
 #include "runtime/base/status.h"
 
@@ -47,7 +48,7 @@ PipelineState::Output PipelineState::Step(const PipelineEvent& event, Monotonic 
     if (auto* up = std::get_if<WorkerUp>(&event)) OnWorkerUp(*up, now);
     if (auto* down = std::get_if<WorkerDown>(&event)) {
       Worker* worker = Find(down->worker);
-      if (worker != nullptr && worker->up && worker->incarnation == down->incarnation) OnWorkerDown(down->worker, now);
+      if (worker != nullptr && worker->up && worker->incarnation <= down->incarnation) OnWorkerDown(down->worker, now);
     }
     if (auto* done = std::get_if<CallDone>(&event)) OnCallDone(*done, now);
     if (auto* failed = std::get_if<CallFailed>(&event)) OnCallFailed(*failed, now);
@@ -129,6 +130,9 @@ void PipelineState::OnCallFailed(const CallFailed& event, Monotonic now) {
   if (!call) return;
   Worker& worker = workers_[call->worker];
   if (call->kind == CallKind::kRelease) return;
+  // Its death may be heard of here before the directory tells it.
+  bool died = CallErrorKindOf(event.status) == v1::CallError::CALL_DIED;
+  if (died && call->kind == CallKind::kGenerate) CountDeaths(*call);
   durable_.leases().EndConsumer({call->worker.ToString(), call->incarnation});
   if (of_checkpoint) return AbandonCheckpoint(event.status, now);
   // What we believed of it may be wrong: ask again.
