@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/pipeline/controller.h"
 
+#include <cstdlib>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "actors/pipeline/pipeline_state.h"
 #include "actors/pipeline/role_calls.h"
 #include "actors/pipeline/run_files.h"
+#include "actors/reward/reward_function.h"
 #include "actors/trainer/core/checkpoint.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
@@ -24,6 +26,16 @@ namespace {
 
 // How often the machine is looked at when nothing happens: for stop requests, which have no event of their own.
 constexpr absl::Duration kTickMax = absl::Milliseconds(200);
+
+// What is wrong with a reward function before it ran once: told here, where it ends the job at once.
+absl::Status CheckRewards(const std::vector<RewardFunction>& functions) {
+  for (const RewardFunction& function : functions) {
+    std::string file = function.python.substr(0, function.python.rfind(':'));
+    if (!file.empty() && !FileExists(file)) return absl::NotFoundError("roles.reward.python: there is no file " + file);
+    if (!function.function.empty()) TROUPE_RETURN_IF_ERROR(MakeBuiltinReward(function).status());
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -84,6 +96,7 @@ class Controller::Impl {
     TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config_.model.path));
     TROUPE_ASSIGN_OR_RETURN(JobPrompts prompts,
                             LoadJobPrompts(config_, *tokenizer, source->config().max_position_embeddings));
+    TROUPE_RETURN_IF_ERROR(CheckRewards(config_.reward.functions));
     TROUPE_ASSIGN_OR_RETURN(files_, RunFiles::Open(setting.output_dir, config_.trainer.logger));
     checkpoints_dir_ = setting.output_dir + "/checkpoints";
     PipelineOptions options = PipelineOptionsOf(config_, prompts.val, checkpoints_dir_);
@@ -140,6 +153,8 @@ class Controller::Impl {
       }
       Report();
     }
+    std::fprintf(stderr, "another controller of this job lives: this one ends\n");
+    std::_Exit(1);  // at once: nothing it does may count any more
   }
 
   // Records first, then the actions that rest on them. False: the job is over.
