@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/rpc/callback_threads.h"
 #include "runtime/rpc/keepalive.h"
 
 namespace troupe {
@@ -80,6 +81,7 @@ grpc::ChannelArguments MakeArguments() {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const RpcSecurity& security) {
+  KeepCallbackThreads();
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (security.client_tls() && target.rfind("unix:", 0) != 0) {
     absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> tls = MakeTls(security);

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/tcp.h"
 #include "runtime/env/unix_socket.h"
+#include "runtime/rpc/callback_threads.h"
 #include "runtime/rpc/keepalive.h"
 #include "runtime/rpc/server_credentials.h"
 
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
   for (const std::string& address : options.addresses) {
     TROUPE_RETURN_IF_ERROR(CheckAddress(address, options.security));
   }
+  KeepCallbackThreads();
   grpc::ServerBuilder builder;
   SetLimits(options.limits, builder);
   std::vector<int> ports(options.addresses.size(), 0);

@@ -110,7 +110,6 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TokenServerCredentials(
   if (!Token::IsWellFormed(security.token)) {
     return absl::InvalidArgumentError("a server needs a token of 64 hex digits: every RPC is checked");
   }
-  // First the wrapper, whose base makes sure that gRPC was initialised.
   grpc_server_credentials* core = nullptr;
   if (tls) {
     TROUPE_ASSIGN_OR_RETURN(core, MakeTls(security));
