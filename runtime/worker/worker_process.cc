@@ -2,15 +2,14 @@
 #include "runtime/worker/worker_process.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <utility>
 
 #include "runtime/actor/actor.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
-#include "runtime/env/random.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/worker/worker_socket.h"
 
 namespace troupe {
 namespace {
@@ -37,8 +36,7 @@ ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptio
   setting.head_endpoint = assignment.start().head_endpoint();
   setting.object_socket = assignment.object_socket();
   setting.security = security;
-  std::string folder = std::filesystem::path(options.agent_socket).parent_path().string();
-  setting.endpoint = "unix:" + folder + "/w-" + RandomHex(8) + ".sock";
+  setting.endpoint = "unix:" + WorkerSocketPath(options.agent_socket, options.self);
   return setting;
 }
 

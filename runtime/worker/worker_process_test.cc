@@ -11,8 +11,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/status.h"
-#include "troupe/v1/agent.grpc.pb.h"
+#include "runtime/worker/testing/fake_agent.h"
 #include "troupe/v1/head.grpc.pb.h"
 #include "troupe/v1/weights.grpc.pb.h"
 
@@ -51,62 +50,6 @@ class Greeter : public Actor, public v1::WeightSource::Service {
   ActorContext* context_ = nullptr;
 };
 TROUPE_ACTOR(Greeter, TROUPE_METHODS(Greet, GreetPeer), TROUPE_INIT(int64_t));
-
-// Speaks the agent's side of WorkerSession and records what it hears.
-class FakeAgent : public v1::Agent::Service {
- public:
-  grpc::Status WorkerSession(grpc::ServerContext* context,
-                             grpc::ServerReaderWriter<v1::AgentToWorker, v1::WorkerToAgent>* stream) override {
-    v1::WorkerToAgent message;
-    if (!stream->Read(&message) || !message.has_hello()) return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "");
-    {
-      MutexLock lock(mutex);
-      if (refuse) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such worker");
-      hellos.push_back(message.hello());
-      current = stream;
-      if (!message.hello().reconnect()) {
-        v1::AgentToWorker answer;
-        *answer.mutable_assignment() = assignment;
-        stream->Write(answer);
-      }
-      changed.NotifyAll();
-    }
-    while (stream->Read(&message)) {
-      MutexLock lock(mutex);
-      if (message.has_heartbeat()) ++heartbeats;
-      if (message.has_ready()) ready = message.ready();
-      if (message.has_start_failed()) start_failed = FromErrorStatus(message.start_failed().error());
-      changed.NotifyAll();
-    }
-    MutexLock lock(mutex);
-    current = nullptr;
-    (void)context;
-    return grpc::Status::OK;
-  }
-
-  template <typename Predicate>
-  bool Await(Predicate predicate) {
-    MutexLock lock(mutex);
-    return changed.WaitUntil(lock, MonotonicNow() + absl::Seconds(20), predicate);
-  }
-  void Stop(const std::string& reason) {
-    MutexLock lock(mutex);
-    v1::AgentToWorker message;
-    message.mutable_stop()->set_reason(reason);
-    message.mutable_stop()->set_grace_ms(10'000);
-    if (current != nullptr) current->Write(message);
-  }
-
-  Mutex mutex;
-  ConditionVariable changed;
-  v1::WorkerAssignment assignment;
-  bool refuse = false;
-  grpc::ServerReaderWriter<v1::AgentToWorker, v1::WorkerToAgent>* current = nullptr;
-  std::vector<v1::WorkerHello> hellos;
-  int heartbeats = 0;
-  std::optional<v1::WorkerIsReady> ready;
-  absl::Status start_failed;
-};
 
 // Tells one update, then stays.
 class FakeHead : public v1::Head::Service {
