@@ -37,6 +37,7 @@ void AgentState::Register() {
   node.set_node_incarnation(identity_.node_incarnation());
   node.set_highest_term(identity_.highest_term());
   node.set_protocol_version(kNodeProtocolVersion);
+  node.set_sequence(now_.nanoseconds());
   for (const auto& [actor, worker] : workers_) {
     if (worker.phase == Phase::kExited) {
       v1::WorkerExited* exited = node.add_unacknowledged_exits();

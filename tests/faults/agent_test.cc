@@ -181,6 +181,7 @@ TEST_CASE("Agent: kill -9 of the agent ends no worker; each is adopted once, and
   v1::RegisterNode again = node.head.WaitRegistration(2);
   CHECK(again.node_incarnation() == 1);
   CHECK(again.highest_term() == 1);
+  CHECK(again.sequence() > node.head.WaitRegistration(1).sequence());
   REQUIRE(again.workers_size() == 1);
   CHECK(again.workers(0).pid() == pids[0]);
   CHECK(node.head.WaitExit(Life(1, "reward")).signal() == SIGKILL);
