@@ -3,6 +3,7 @@
 //   agent_main HEAD RUNTIME_DIR TOKEN KEEPER WORKER AGENT_LOSS_GRACE_MS
 // SIGTERM shuts it down. Exit status 0, or 1 with the reason on stderr.
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 7) return 2;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // Nothing is left of a test that dies.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

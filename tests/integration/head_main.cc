@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A head in a process of its own, so that tests can kill it: head_main ADDRESS DATA_DIR TOKEN. SIGTERM ends it.
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 
@@ -9,6 +10,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // Nothing is left of a test that dies.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
