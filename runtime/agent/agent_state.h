@@ -116,10 +116,9 @@ struct HangUpWorker {
   WorkerSessionId session = 0;
   absl::Status status;
 };
-// Every process of its tree is gone: what it held on this node can go. `endpoint`: "" when it was never ready.
+// Every process of its tree is gone: what it held on this node can go.
 struct ReleaseWorker {
   ActorLife actor;
-  std::string endpoint;
 };
 struct Say {  // For the agent's log.
   std::string text;

@@ -22,6 +22,7 @@
 #include "runtime/env/random.h"
 #include "runtime/object/object_broker.h"
 #include "runtime/rpc/server.h"
+#include "runtime/worker/worker_socket.h"
 
 namespace troupe {
 namespace agent {
@@ -114,7 +115,7 @@ class NodeAgentImpl : public NodeAgent {
   void Do(const HangUpWorker& action) { service_.HangUp(action.session, action.status); }
   void Do(const ReleaseWorker& action) {
     broker_->OwnerEnded(action.actor);
-    folder_->RemoveWorkerSocket(action.endpoint);
+    ::unlink(WorkerSocketPath(folder_->agent_socket(), action.actor).c_str());
   }
   void Do(const Say& action) { Log(action.text); }
   void Do(const Finished&) {

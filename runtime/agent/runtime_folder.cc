@@ -117,13 +117,6 @@ absl::Status RuntimeFolder::KeepAssignment(const v1::AssignedWorker& assigned) {
 
 void RuntimeFolder::ForgetAssignment(const ActorLife& actor) { ::unlink(AssignmentPath(actor).c_str()); }
 
-void RuntimeFolder::RemoveWorkerSocket(const std::string& endpoint) {
-  std::string mine = "unix:" + path_ + "/";
-  if (endpoint.rfind(mine, 0) == 0 && endpoint.find('/', mine.size()) == std::string::npos) {
-    ::unlink(endpoint.substr(sizeof("unix:") - 1).c_str());
-  }
-}
-
 void RuntimeFolder::RemoveDeadSockets() {
   absl::StatusOr<std::vector<std::string>> names = ListDirectory(path_);
   for (const std::string& name : names.value_or(std::vector<std::string>())) {

@@ -41,8 +41,6 @@ class RuntimeFolder {
   absl::Status KeepAssignment(const v1::AssignedWorker& assigned);
   void ForgetAssignment(const ActorLife& actor);
 
-  // The socket of a worker that has ended; nothing when `endpoint` is not in this folder.
-  void RemoveWorkerSocket(const std::string& endpoint);
   // Workers' sockets without a living owner.
   void RemoveDeadSockets();
   // After the last worker has ended: removes the folder and everything in it.

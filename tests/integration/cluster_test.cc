@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/status.h"
+#include "runtime/env/file.h"
 #include "tests/faults/keeper_client.h"
 
 namespace troupe::tests {
@@ -47,8 +48,10 @@ TEST_CASE("Cluster: a worker that is killed is placed again in a new life, the o
   CHECK(after[0].restarts() == 1);
   CheckAdd(cluster, after[0], 1, 11);
   CheckAdd(cluster, after[1], 1, 16);
-  // A stale address never reaches the successor.
+  // A stale address never reaches the successor, and the socket behind it is gone.
   CHECK_FALSE(cluster.Add(before[0], 1).ok());
+  CHECK_FALSE(FileExists(before[0].address().endpoint().substr(sizeof("unix:") - 1)));
+  CHECK(FileExists(after[0].address().endpoint().substr(sizeof("unix:") - 1)));
 }
 
 TEST_CASE("Cluster: kill -9 of the head ends no worker; calls go on, and the restarted head takes over", "[cluster]") {
