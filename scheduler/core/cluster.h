@@ -26,6 +26,9 @@
 namespace troupe::scheduler {
 
 inline constexpr uint32_t kNodeProtocolVersion = 1;
+// A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
+// it gives way to jobs that wait.
+inline constexpr int64_t kHalfLostPatienceMs = 60'000;
 
 struct ClusterOptions {
   absl::Duration lease = absl::Seconds(10);
@@ -72,8 +75,9 @@ class Cluster {
   };
   struct JobSoft {
     std::optional<v1::JobProgress> progress;
-    std::string reason;    // Why it waits.
-    int64_t grace_ms = 0;  // Of a cancel; 0: the job's.
+    std::string reason;          // Why it waits.
+    int64_t grace_ms = 0;        // Of a cancel; 0: the job's.
+    int64_t lacks_since_ms = 0;  // Cluster time since when it lacks slots; 0: it does not.
   };
 
   // Events (cluster_jobs.cc).
@@ -113,12 +117,16 @@ class Cluster {
   // What follows from the state (cluster_settle.cc).
   void Settle();
   void SettleJob(const JobId& id);
+  void NoticeLack(const JobRecord& job);
   void StopWorkers(const JobRecord& job);
   void GrantWorkers(const JobRecord& job);
   void Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlot& slot);
   void PlaceWaiting();
   bool TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes);
-  void SendBackForOthers(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);
+  bool SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);
+  void SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
+                          const std::vector<NodeCapacity>& nodes);
+  bool SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes);
   std::vector<NodeCapacity> Capacities() const;
   static NodeCapacity CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used);
   void ForgetOldJobs();

@@ -135,6 +135,46 @@ TEST_CASE("Cluster nodes: a registration that a later one overtook is refused", 
   CHECK(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->incarnation == 1);
 }
 
+TEST_CASE("Cluster nodes: what is left of a job moves when the lost part fits only then", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 3, 0));
+  f.FromAgent(2, Registration("n2", 4, 0));
+  std::string id = f.Submit(Spec("two", {{"actor", 1, 3}, {"rollout", 1, 2}})).submit.job_id();
+  REQUIRE(f.state().FindReplica(Life(id, "actor", 0, 1).path)->node == NodeId("n1"));
+  for (int i = 0; i < 5; ++i) f.Heartbeat(2, 2), f.Wait(absl::Seconds(2));
+  // actor (3 cpus) does not fit beside rollout (2) on n2 (4); a node of 2 cpus takes rollout when it moves.
+  std::vector<Action> actions = f.FromAgent(3, Registration("n3", 2, 0));
+  CHECK(Stopped(actions) == Lives{"rollout/0#1"});
+  actions = f.Exited(2, Life(id, "rollout", 0, 1), v1::ExitCause::STOPPED);
+  CHECK(Started(actions) == Lives{"actor/0#2", "rollout/0#2"});
+  CHECK(f.state().FindReplica(Life(id, "rollout", 0, 2).path)->node == NodeId("n3"));
+}
+
+TEST_CASE("Cluster nodes: what is left of a job that cannot be made whole gives way after a while", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 1));
+  f.FromAgent(2, Registration("n2", 4, 1));
+  std::string id = f.Submit(kTwo).submit.job_id();
+  std::string waiting = f.Submit(Spec("one", {{"rollout", 1, 1, 1}})).submit.job_id();
+  REQUIRE(f.state().FindReplica(Life(id, "rollout", 0, 1).path)->node == NodeId("n1"));
+  std::vector<Action> actions;
+  auto wait = [&](int seconds) {
+    for (int i = 0; i < seconds; i += 2) {
+      f.Heartbeat(2, 2), f.Advance(absl::Seconds(2));
+      std::vector<Action> more = f.Do(Tick{});
+      actions.insert(actions.end(), more.begin(), more.end());
+    }
+  };
+  wait(68);
+  CHECK(f.state().FindNode(NodeId("n1"))->ended);
+  CHECK(Stopped(actions).empty());
+  wait(4);
+  CHECK(Stopped(actions) == Lives{"rollout/1#1"});
+  f.Exited(2, Life(id, "rollout", 1, 1), v1::ExitCause::STOPPED);
+  CHECK(f.job(waiting).state() == v1::JOB_STARTING);
+  CHECK(f.job(id).state() == v1::JOB_PENDING);
+}
+
 TEST_CASE("Cluster nodes: two half-lost jobs that block each other: one goes back, both end", "[cluster]") {
   ClusterFixture f;
   for (int n = 1; n <= 4; ++n) f.FromAgent(n, Registration("n" + std::to_string(n), 4, 1));

@@ -53,10 +53,23 @@ void Cluster::SettleJob(const JobId& id) {
   } else {
     waiting_.erase(id);
   }
+  NoticeLack(*job);
   if (job->phase != v1::StoredJob::PLACED) return;
   bool done = std::all_of(job->replicas.begin(), job->replicas.end(), [](const auto& r) { return r.second.done; });
   if (done) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
   GrantWorkers(*job);
+}
+
+void Cluster::NoticeLack(const JobRecord& job) {
+  int64_t& since = jobs_[job.id].lacks_since_ms;
+  if (!job.lacks_slots()) {
+    since = 0;
+  } else if (since == 0) {
+    since = ClusterMs();
+    timers_.insert({since + kHalfLostPatienceMs, job.id});
+  } else if (ClusterMs() >= since + kHalfLostPatienceMs) {
+    place_again_ = true;
+  }
 }
 
 void Cluster::StopWorkers(const JobRecord& job) {
@@ -139,17 +152,20 @@ void Cluster::PlaceWaiting() {
     return rank(a) < rank(b);
   });
   std::vector<NodeCapacity> nodes = Capacities();
-  std::vector<JobId> half_lost;
+  std::vector<JobId> half_lost, blocked;
   for (const JobRecord* job : order) {
     bool lost_some = job->lacks_slots();
     if (TryPlace(*job, nodes)) {
       waiting_.erase(job->id);
       dirty_.insert(job->id);
-    } else if (lost_some) {
-      half_lost.push_back(job->id);
+    } else {
+      (lost_some ? half_lost : blocked).push_back(job->id);
     }
   }
-  SendBackForOthers(half_lost, nodes);
+  for (const auto& [id, job] : state_.jobs()) {
+    if (job.phase == v1::StoredJob::REQUEUEING) return;  // One decision at a time: this one may be enough.
+  }
+  if (!SendBackHalfLost(half_lost, nodes)) SendBackForWaiting(blocked, half_lost, nodes);
 }
 
 bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
@@ -194,44 +210,71 @@ bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
   return true;
 }
 
-// Two jobs that each lost a part may each hold what the other one needs (cases.md 25): then the youngest ones that help
-// go back to the queue as a whole. One decision at a time: what is stopping already may be enough.
-void Cluster::SendBackForOthers(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes) {
-  if (half_lost.size() < 2) return;
-  for (const auto& [id, job] : state_.jobs()) {
-    if (job.phase == v1::StoredJob::REQUEUEING) return;
-  }
+// A job that lost a part may not fit again because of where its other part lies, or because another job that lost a
+// part holds what it needs, and the other way round (cases.md 25). Then jobs go back to the queue as a whole: first the
+// job itself, then the youngest others, as few as help.
+bool Cluster::SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes) {
   for (const JobId& wanting : half_lost) {
-    const JobRecord& job = *state_.FindJob(wanting);
-    std::vector<Slot> lacking;
-    for (size_t i = 0; i < job.slots.size(); ++i) {
-      if (job.wants_place(i)) lacking.push_back(job.slots[i]);
-    }
-    std::vector<NodeCapacity> freed = nodes;
-    std::vector<JobId> given_up;
+    if (SendBackFor(wanting, {wanting}, nodes)) return true;
+    std::vector<JobId> others;
     for (auto other = half_lost.rbegin(); other != half_lost.rend(); ++other) {
       if (*other == wanting) continue;
-      const JobRecord& holder = *state_.FindJob(*other);
-      for (size_t i = 0; i < holder.slots.size(); ++i) {
-        auto node = std::find_if(freed.begin(), freed.end(),
-                                 [&](const NodeCapacity& n) { return n.node == holder.placed[i].node; });
-        if (node != freed.end()) GiveBack(holder.slots[i].need, holder.placed[i].devices, *node);
-      }
-      given_up.push_back(*other);
-      if (Place(lacking, freed).verdict != PlacementVerdict::kPlaced) continue;
-      for (const JobId& id : given_up) {
-        v1::Record record;
-        record.mutable_job_requeueing()->set_job_id(id.value());
-        record.mutable_job_requeueing()->set_reason(absl::StrCat("it lost workers with a node and holds what job ",
-                                                                 wanting.value(), ", which did too, needs to go on"));
-        Commit(std::move(record));
-        Log(*state_.FindJob(id), "requeueing", result_.records.back().job_requeueing().reason());
-        dirty_.insert(id);
-        job_views_.insert(id);
-      }
-      return;
+      others.push_back(*other);
+      if (SendBackFor(wanting, others, nodes)) return true;
+    }
+    if (others.empty()) continue;
+    others.push_back(wanting);
+    if (SendBackFor(wanting, others, nodes)) return true;
+  }
+  return false;
+}
+
+// What is left of a job that cannot be made whole does not hold others up for ever.
+void Cluster::SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
+                                 const std::vector<NodeCapacity>& nodes) {
+  std::vector<JobId> impatient;
+  for (auto id = half_lost.rbegin(); id != half_lost.rend(); ++id) {
+    int64_t since = jobs_.at(*id).lacks_since_ms;
+    if (since > 0 && ClusterMs() >= since + kHalfLostPatienceMs) impatient.push_back(*id);
+  }
+  for (const JobId& wanting : blocked) {
+    for (size_t count = 1; count <= impatient.size(); ++count) {
+      if (SendBackFor(wanting, {impatient.begin(), impatient.begin() + static_cast<std::ptrdiff_t>(count)}, nodes))
+        return;
     }
   }
+}
+
+// Whether `wanting` fits when the jobs of `given_up` give back what they hold; then they are sent back.
+bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes) {
+  for (const JobId& id : given_up) {
+    const JobRecord& holder = *state_.FindJob(id);
+    for (size_t i = 0; i < holder.slots.size(); ++i) {
+      auto node = std::find_if(nodes.begin(), nodes.end(),
+                               [&](const NodeCapacity& n) { return n.node == holder.placed[i].node; });
+      if (node != nodes.end()) GiveBack(holder.slots[i].need, holder.placed[i].devices, *node);
+    }
+  }
+  const JobRecord& job = *state_.FindJob(wanting);
+  bool as_a_whole = std::find(given_up.begin(), given_up.end(), wanting) != given_up.end();
+  std::vector<Slot> wanted;
+  for (size_t i = 0; i < job.slots.size(); ++i) {
+    if (as_a_whole ? job.unfinished(i) : job.wants_place(i)) wanted.push_back(job.slots[i]);
+  }
+  if (Place(wanted, nodes).verdict != PlacementVerdict::kPlaced) return false;
+  for (const JobId& id : given_up) {
+    std::string reason =
+        id == wanting ? std::string("it lost workers with a node and fits again only when all of it is placed anew")
+                      : absl::StrCat("it lost workers with a node and holds what job ", wanting.value(), " needs");
+    v1::Record record;
+    record.mutable_job_requeueing()->set_job_id(id.value());
+    record.mutable_job_requeueing()->set_reason(reason);
+    Commit(std::move(record));
+    Log(*state_.FindJob(id), "requeueing", reason);
+    dirty_.insert(id);
+    job_views_.insert(id);
+  }
+  return true;
 }
 
 std::vector<NodeCapacity> Cluster::Capacities() const {

@@ -18,10 +18,12 @@ bool JobRecord::has_controller() const {
                      [](const v1::RoleSpec& role) { return role.role() == "controller"; });
 }
 
-bool JobRecord::wants_place(size_t slot) const {
-  return !placed[slot].placed() && std::any_of(slots[slot].members.begin(), slots[slot].members.end(),
-                                               [&](const ReplicaKey& key) { return !replicas.at(key).done; });
+bool JobRecord::unfinished(size_t slot) const {
+  return std::any_of(slots[slot].members.begin(), slots[slot].members.end(),
+                     [&](const ReplicaKey& key) { return !replicas.at(key).done; });
 }
+
+bool JobRecord::wants_place(size_t slot) const { return !placed[slot].placed() && unfinished(slot); }
 
 bool JobRecord::lacks_slots() const {
   if (phase != v1::StoredJob::PLACED) return false;

@@ -57,7 +57,9 @@ struct JobRecord {
   bool ended() const { return phase == v1::StoredJob::ENDED; }
   // Its workers are to be stopped.
   bool stopping() const { return phase == v1::StoredJob::ENDING || phase == v1::StoredJob::REQUEUEING; }
-  // The slot has no node and a member that has work left.
+  // A member of the slot has work left.
+  bool unfinished(size_t slot) const;
+  // It has, and no node.
   bool wants_place(size_t slot) const;
   // Placed once, but some slots want a place again.
   bool lacks_slots() const;
