@@ -212,11 +212,16 @@ class Controller::Impl {
     request.set_interrupted(finish.interrupted);
     request.set_reason(finish.reason);
     nlohmann::ordered_json summary;
+    summary["state"] = finish.interrupted ? "interrupted" : finish.succeeded ? "succeeded" : "failed";
+    summary["reason"] = finish.reason;
     summary["step"] = state_->durable().step();
     summary["attempt"] = state_->durable().attempt();
     summary["checkpoint_step"] = state_->durable().checkpoint_step();
     summary["metrics"] = nlohmann::ordered_json::parse(files_->newest_metrics(), nullptr, false);
     request.set_summary_json(summary.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    // Says to a later run in this folder whether there is anything left to do.
+    absl::Status written = WriteFileAtomic(context_->setting().output_dir + "/summary.json", request.summary_json());
+    if (!written.ok()) std::fprintf(stderr, "%s\n", StatusText(written).c_str());
     files_->Write(Note{finish.succeeded ? "finished" : "failed", finish.reason});
     // Durable ones are in the checkpoint; what cannot be removed now goes when the next job begins here.
     if (finish.succeeded) RemoveTree(context_->setting().output_dir + "/rows").IgnoreError();

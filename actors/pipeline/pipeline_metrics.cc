@@ -38,7 +38,10 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   const v1::IndexedBatch& batch = *durable_.index().BatchOf(step);
   Summary rewards, prompts, responses;
   double tokens = 0, clipped = 0, aborted = 0, rows = 0, equal_groups = 0, staleness_sum = 0, staleness_max = 0;
+  uint64_t first_group = std::numeric_limits<uint64_t>::max(), last_group = 0;
   for (const v1::IndexedGroup& group : batch.groups()) {
+    first_group = std::min<uint64_t>(first_group, group.sequence());
+    last_group = std::max<uint64_t>(last_group, group.sequence());
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const v1::IndexedRow& row : group.rows()) {
       const v1::RowMeta& meta = row.meta();
@@ -70,6 +73,10 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   metrics["staleness/mean"] = response_tokens > 0 ? staleness_sum / response_tokens : 0;
   metrics["staleness/max"] = staleness_max;
   metrics["training/global_step"] = static_cast<double>(step);
+  // Which groups of the prompt order were trained: tells whether a run with deaths trained what another one did.
+  metrics["training/first_group"] = static_cast<double>(first_group);
+  metrics["training/last_group"] = static_cast<double>(last_group);
+  metrics["training/rows"] = rows;
   metrics["training/epoch"] =
       static_cast<double>(batch.groups(batch.groups_size() - 1).sequence() / durable_.order().prompts());
   metrics["rows/dropped"] =

@@ -193,7 +193,8 @@ void PrintSummary(const v1::Job& job, const ProgressView& view, double elapsed, 
   if (options.json_summary) {
     std::cout << summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
   }
-  std::string text = job.spec().name() + " " + JobStateName(job.state()) + " after " + ShortDuration(elapsed);
+  std::string state = job.interrupted() ? "stopped" : JobStateName(job.state());
+  std::string text = job.spec().name() + " " + state + " after " + ShortDuration(elapsed);
   if (view.step() > 0) {
     char rewards[96];
     std::snprintf(rewards, sizeof(rewards), ": %lld steps, reward %.3f -> %.3f", static_cast<long long>(view.step()),
