@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user can get wrong: one clear message, the right exit status, nothing left behind."""
+
+import json
+import os
+import unittest
+
+from harness import SystemTest
+
+
+class BadInputTest(SystemTest):
+    def refuse(self, status, expected, *arguments):
+        """Runs troupe; its exit status and every expected piece of text on stderr."""
+        code, _, err = self.home.call(*arguments)
+        self.assertEqual(code, status, err)
+        for piece in expected:
+            self.assertIn(piece, err)
+        self.assertNotIn("check failed", err)
+        self.assert_nothing_left()
+
+    def job(self, *replacements):
+        path = self.home.copy_example("even_digits")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for old, new in replacements:
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_a_mistyped_key_names_file_line_and_the_right_one(self):
+        job = self.job(("response_length", "response_lenght"))
+        self.refuse(2, ["job.yaml:11", "rollout.response_lenght", "did you mean 'response_length'?"], "run", job)
+
+    def test_a_mistyped_command_names_the_right_one(self):
+        self.refuse(2, ["did you mean 'submit'?"], "submitt")
+
+    def test_a_missing_job_file(self):
+        self.refuse(2, ["nowhere.yaml"], "run", "nowhere.yaml")
+
+    def test_a_missing_model(self):
+        self.refuse(1, ["nomodel"], "run", self.job(("path: model", "path: nomodel")))
+
+    def test_a_truncated_model(self):
+        job = self.job(("path: model, init: random", "path: broken.gguf"))
+        with open(os.path.join(os.path.dirname(job), "broken.gguf"), "wb") as file:
+            file.write(b"GGUF\x03\x00\x00\x00\xff")
+        self.refuse(1, ["broken.gguf"], "run", job)
+
+    def test_a_missing_data_file(self):
+        self.refuse(1, ["nodata.jsonl"], "run", self.job(("train: train.jsonl", "train: nodata.jsonl")))
+
+    def test_an_empty_data_set(self):
+        job = self.job()
+        open(os.path.join(os.path.dirname(job), "train.jsonl"), "w", encoding="utf-8").close()
+        self.refuse(1, ["train.jsonl", "empty"], "run", job)
+
+    def test_a_broken_data_line_is_named(self):
+        job = self.job()
+        with open(os.path.join(os.path.dirname(job), "train.jsonl"), "a", encoding="utf-8") as file:
+            file.write("{broken\n")
+        self.refuse(1, ["train.jsonl:257"], "run", job)
+
+    def test_a_reward_program_that_crashes_stops_the_job_with_a_clear_error(self):
+        job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:crashes"'))
+        with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
+            file.write("\n\ndef crashes(prompts, completions, **columns):\n    import os\n    os._exit(7)\n")
+        self.refuse(1, ["reward"], "run", job)
+
+    def test_a_reward_of_nan_stops_the_job_with_a_clear_error(self):
+        job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:nan"'))
+        with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
+            file.write("\n\ndef nan(prompts, completions, **columns):\n    return [float('nan')] * len(prompts)\n")
+        self.refuse(1, ["reward"], "run", job)
+
+    def test_a_second_run_in_a_held_folder_is_refused(self):
+        job = self.job()
+        out = f"trainer.output_dir={self.home.work}/out"
+        first = self.home.troupe("run", job, out, "trainer.total_steps=100000", "trainer.resume=auto")
+        self.wait_for("the first run starts", lambda: self.home.workers(), 30)
+        code, _, err = self.home.call("run", job, out, "trainer.total_steps=100000", "trainer.resume=auto")
+        self.assertEqual(code, 2, err)
+        self.assertIn("another run holds", err)
+        self.home.kill_everything()
+        first.wait(timeout=10)
+
+    def test_a_job_that_can_never_fit_is_refused_with_the_nearest_fit(self):
+        self.refuse(2, ["rollout", "999"], "run", self.job(("cpu: 1}", "cpu: 999}")))
+
+    def test_a_head_that_is_not_there(self):
+        os.makedirs(os.path.join(self.home.environment["HOME"], ".config/troupe"))
+        with open(os.path.join(self.home.environment["HOME"], ".config/troupe/token"), "w", encoding="utf-8") as file:
+            file.write("0" * 64)
+        os.chmod(file.name, 0o600)
+        self.refuse(3, ["127.0.0.1:1", "is it running"], "jobs", "--head", "127.0.0.1:1")
+
+    def test_a_port_in_use_is_a_clear_failure(self):
+        import socket
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.refuse(2, [str(port)], "head", "--listen", f"127.0.0.1:{port}")
+
+    def test_explain_prints_every_value_with_its_source(self):
+        code, out, err = self.home.call("explain", self.job(), "trainer.total_steps=3", "-o", "json")
+        self.assertEqual(code, 0, err)
+        values = {value["key"]: value for value in json.loads(out)}
+        self.assertEqual(values["trainer.total_steps"]["source"], "command line")
+        self.assertEqual(values["rollout.top_k"]["source"], "default")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
