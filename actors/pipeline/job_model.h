@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-// The job file of this worker's assignment. With `model.init: random` its model.path is a folder in the run's folder with
-// random weights of the job's seed, which the first worker to need it has made; the same in every process.
+// The job file of this worker's assignment. With `model.init: random` its model.path is a folder in the run's folder
+// with random weights of the job's seed, which the first worker to need it has made; the same in every process.
 absl::StatusOr<JobConfig> JobOf(const ActorContext& context);
 
 // Folder of the rows of one job in the run's folder; a new job in the same folder begins with none.

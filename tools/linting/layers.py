@@ -56,7 +56,7 @@ LIBRARY_FOLDERS = {
 }
 
 # Test code of every folder may use these; nothing that is shipped may.
-TEST_SUPPORT = ("tests/golden/",)
+TEST_SUPPORT = ("tests/golden/", "tests/mutations/")
 
 # How an included header names its library.
 LIBRARIES = (

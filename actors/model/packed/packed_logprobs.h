@@ -49,9 +49,9 @@ class PackedModel {
   // InvalidArgument for an empty prompt, a token outside the vocabulary, a row beyond max_position_embeddings.
   virtual absl::StatusOr<PackedScores> Score(absl::Span<const PackedGroup> groups, const PackedOptions& options) = 0;
 
-  // The same numbers, bit for bit, and the tape for Backward. A group's numbers do not depend on the other groups of the
-  // pass either (measured with LibTorch's BLAS for passes of at least 16 tokens; below, last bits may differ), so that the
-  // KL to a reference with equal weights is exactly 0.
+  // The same numbers, bit for bit, and the tape for Backward. A group's numbers do not depend on the other groups of
+  // the pass either (measured with LibTorch's BLAS for passes of at least 16 tokens; below, last bits may differ), so
+  // that the KL to a reference with equal weights is exactly 0.
   virtual absl::StatusOr<PackedScores> Forward(absl::Span<const PackedGroup> groups, const PackedOptions& options,
                                                std::shared_ptr<PackedTape>* tape) = 0;
 
