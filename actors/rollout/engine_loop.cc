@@ -75,7 +75,18 @@ void EngineLoop::Run() {
       if (--running.job->left == 0) running.job->on_all_done(absl::OkStatus());
     }
   }
-  FinishAll(absl::CancelledError("the rollout is stopping"));
+  const absl::Status stopping = absl::CancelledError("the rollout is stopping");
+  FinishAll(stopping);
+  // What was handed over but not taken has an owner who waits, too.
+  std::deque<std::shared_ptr<Job>> jobs;
+  std::deque<Update> updates;
+  {
+    MutexLock lock(mutex_);
+    jobs = std::exchange(jobs_, {});
+    updates = std::exchange(updates_, {});
+  }
+  for (const std::shared_ptr<Job>& job : jobs) job->on_all_done(stopping);
+  for (Update& update : updates) update.on_committed(stopping, absl::ZeroDuration());
 }
 
 void EngineLoop::Take(std::shared_ptr<Job> job) {

@@ -87,6 +87,7 @@ TEST_CASE("PagedAttention: equals the reference for decoding and prefill, any he
     PagedAttentionReference(problem.q.data(), problem.keys.data(), problem.values.data(), problem.sequences.data(),
                             problem.sequences.size(), shape, expected.data());
     const std::vector<float> got = Run(problem);
+    REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i) {
       if (!(std::abs(got[i] - expected[i]) < kTolerance))
         FAIL("element " << i << ": " << got[i] << ", not " << expected[i]);
