@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -122,11 +123,17 @@ class Controller::Impl {
     const ActorPath& path = entry.life().path;
     if (path.role == "controller") return;
     WorkerName name{path.role, path.replica};
+    uint64_t incarnation = entry.life().incarnation;
     if (entry.ready()) {
-      queue_->Push(WorkerUp{name, entry.life().incarnation});
-    } else {
-      queue_->Push(WorkerDown{name, entry.life().incarnation});
+      up_[name] = incarnation;
+      queue_->Push(WorkerUp{name, incarnation});
+      return;
     }
+    // A head that was restarted does not know yet that a life is ready: unknown is not failed.
+    auto known = up_.find(name);
+    bool was_up = known != up_.end() && known->second == incarnation;
+    if (was_up && entry.state != v1::ACTOR_DEAD) return;
+    queue_->Push(WorkerDown{name, incarnation});
   }
 
   void Run() {
@@ -236,6 +243,7 @@ class Controller::Impl {
   std::unique_ptr<ControllerLog> log_;
   std::unique_ptr<PipelineState> state_;  // of thread_
   std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
+  std::map<WorkerName, uint64_t> up_;  // lives that were ready; of the directory's one listener
   int listener_ = -1;
   std::thread thread_;
 };
