@@ -66,7 +66,8 @@ class BadInputTest(SystemTest):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:crashes"'))
         with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
             file.write("\n\ndef crashes(prompts, completions, **columns):\n    import os\n    os._exit(7)\n")
-        self.refuse(1, ["reward"], "run", job)
+        # Each row costs two starts of the program, so few rows.
+        self.refuse(1, ["reward"], "run", job, "trainer.train_batch_size=2", "rollout.n=2")
 
     def test_a_reward_of_nan_stops_the_job_with_a_clear_error(self):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:nan"'))

@@ -28,7 +28,7 @@ class Home:
         # The example model is looked for in the real home; everything else stays in this folder.
         self.model = os.path.expanduser("~/.cache/troupe/SmolLM2-135M-Instruct.gguf")
         self.environment = {"PATH": os.environ["PATH"], "HOME": os.path.join(self.root, "home"), "LANG": "C.UTF-8",
-                            "XDG_RUNTIME_DIR": os.path.join(self.root, "run"), "TROUPE_TEST_HOME": self.root}
+                            "XDG_RUNTIME_DIR": os.path.join(self.root, "run")}
         self.children = []
 
     def troupe(self, *arguments, **options):
@@ -71,12 +71,15 @@ class Home:
             try:
                 with open(path, "rb") as file:
                     entries = file.read().split(b"\0")
+                with open(path.replace("environ", "cmdline"), "rb") as file:
+                    command = file.read().decode(errors="replace")
                 with open(path.replace("environ", "stat"), encoding="utf-8") as file:
                     state = file.read().rsplit(")", 1)[1].split()[0]
             except OSError:
                 continue
             variables = dict(entry.decode(errors="replace").split("=", 1) for entry in entries if b"=" in entry)
-            mine = variables.get("TROUPE_TEST_HOME") == self.root or variables.get("HOME") == self.environment["HOME"]
+            # A keeper has no environment; its command line names the runtime folder.
+            mine = variables.get("HOME") == self.environment["HOME"] or self.root in command
             if mine and state != "Z":
                 found[int(path.split("/")[2])] = variables
         return found
