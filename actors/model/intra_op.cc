@@ -4,6 +4,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #ifndef _OPENMP
 #error "needs -fopenmp"
 #endif
@@ -25,6 +27,14 @@ kernels::Parallel IntraOpParallel(int threads) {
     for (int64_t i = 0; i < tasks; ++i) task(state, i);
   };
   return kernels::Parallel(threads, run, nullptr);
+}
+
+void IntraOpFor(int64_t count, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  const int64_t worth = (count + grain - 1) / std::max<int64_t>(1, grain);
+  const int64_t pieces = std::min<int64_t>(omp_get_max_threads(), worth);
+  if (pieces <= 1 || omp_in_parallel()) return body(0, count);
+#pragma omp parallel for schedule(static, 1)
+  for (int64_t i = 0; i < pieces; ++i) body(count * i / pieces, count * (i + 1) / pieces);
 }
 
 }  // namespace troupe

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "actors/model/intra_op.h"
 #include "actors/model/packed/packed_logprobs.h"
 #include "actors/model/weights.h"
 #include "actors/pipeline/job_model.h"
 #include "actors/pipeline/shard_channels.h"
-#include "actors/reference/intra_op_threads.h"
 #include "runtime/base/status.h"
 #include "runtime/stream/row_store.h"
 

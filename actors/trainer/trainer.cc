@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "actors/model/files/hugging_face_folder.h"
+#include "actors/model/intra_op.h"
 #include "actors/model/weights.h"
 #include "actors/pipeline/job_model.h"
 #include "actors/pipeline/shard_channels.h"
-#include "actors/reference/intra_op_threads.h"
 #include "actors/trainer/batch_of_rows.h"
 #include "actors/trainer/core/trainer_core.h"
 #include "actors/trainer/job_options.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/model/packed/attention.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "actors/model/intra_op.h"
 #include "actors/model/packed/vector_math.h"
 
 namespace troupe::packed {
@@ -208,7 +207,7 @@ void Attention(const std::vector<GroupRows>& groups, const AttentionShape& shape
   const int64_t per_kv = shape.heads / shape.kv_heads;
   const int64_t most_keys = MostKeys(groups);
   const int64_t count = static_cast<int64_t>(tasks.size()) * shape.kv_heads;
-  at::parallel_for(0, count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
+  IntraOpFor(count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
     std::vector<float> scores(static_cast<size_t>(most_keys));
     for (int64_t i = begin; i < end; ++i) {
       const Task& task = tasks[static_cast<size_t>(i / shape.kv_heads)];
@@ -225,7 +224,7 @@ void AttentionBackward(const std::vector<GroupRows>& groups, const AttentionShap
   const int64_t most_keys = MostKeys(groups);
   // A task owns one key/value head of a whole group, so every gradient has one writer and one order of additions.
   const int64_t count = static_cast<int64_t>(groups.size()) * shape.kv_heads;
-  at::parallel_for(0, count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
+  IntraOpFor(count, TasksPerThread(groups, shape, count), [&](int64_t begin, int64_t end) {
     std::vector<float> scratch(static_cast<size_t>(2 * most_keys));
     for (int64_t i = begin; i < end; ++i) {
       const GroupRows& group = groups[static_cast<size_t>(i / shape.kv_heads)];

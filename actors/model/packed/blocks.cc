@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/model/packed/blocks.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "actors/model/intra_op.h"
 #include "actors/model/packed/vector_math.h"
 
 namespace troupe::packed {
@@ -118,43 +117,42 @@ TROUPE_VECTORISED void AddRange(const float* x, float* y, int64_t begin, int64_t
 }  // namespace
 
 void RmsNorm(const float* x, const float* weight, float eps, float* y, int64_t rows, int64_t width) {
-  at::parallel_for(0, rows, RowsPerTask(width),
-                   [&](int64_t begin, int64_t end) { RmsNormRows(x, weight, eps, y, begin, end, width); });
+  IntraOpFor(rows, RowsPerTask(width),
+             [&](int64_t begin, int64_t end) { RmsNormRows(x, weight, eps, y, begin, end, width); });
 }
 
 void RmsNormBackward(const float* dy, const float* x, const float* weight, float eps, float* dx, float* dweight,
                      int64_t rows, int64_t width, bool accumulate) {
   std::vector<float> inverse(static_cast<size_t>(rows));
   InverseRmsRows(x, eps, inverse.data(), 0, rows, width);
-  at::parallel_for(0, (width + kColumnsPerTask - 1) / kColumnsPerTask, 1, [&](int64_t begin, int64_t end) {
+  IntraOpFor((width + kColumnsPerTask - 1) / kColumnsPerTask, 1, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * kColumnsPerTask;
     const int64_t last = std::min(width, end * kColumnsPerTask);
     if (!accumulate) std::fill(dweight + first, dweight + last, 0.0f);
     RmsNormWeightColumns(dy, x, inverse.data(), dweight, rows, first, last, width);
   });
-  at::parallel_for(0, rows, RowsPerTask(width),
-                   [&](int64_t begin, int64_t end) { RmsNormBackwardRows(dy, x, weight, eps, dx, begin, end, width); });
+  IntraOpFor(rows, RowsPerTask(width),
+             [&](int64_t begin, int64_t end) { RmsNormBackwardRows(dy, x, weight, eps, dx, begin, end, width); });
 }
 
 void Rope(float* x, int64_t stride, const float* cosines, const float* sines, int64_t rows, int64_t heads,
           int64_t head_dim, bool inverse) {
-  at::parallel_for(0, rows, RowsPerTask(heads * head_dim), [&](int64_t begin, int64_t end) {
+  IntraOpFor(rows, RowsPerTask(heads * head_dim), [&](int64_t begin, int64_t end) {
     RopeRows(x, stride, cosines, sines, begin, end, heads, head_dim, inverse ? -1.0f : 1.0f);
   });
 }
 
 void SiluMul(const float* gate_up, float* y, int64_t rows, int64_t width) {
-  at::parallel_for(0, rows, RowsPerTask(width),
-                   [&](int64_t begin, int64_t end) { SiluMulRows(gate_up, y, begin, end, width); });
+  IntraOpFor(rows, RowsPerTask(width), [&](int64_t begin, int64_t end) { SiluMulRows(gate_up, y, begin, end, width); });
 }
 
 void SiluMulBackward(const float* dy, float* gate_up, int64_t rows, int64_t width) {
-  at::parallel_for(0, rows, RowsPerTask(width),
-                   [&](int64_t begin, int64_t end) { SiluMulBackwardRows(dy, gate_up, begin, end, width); });
+  IntraOpFor(rows, RowsPerTask(width),
+             [&](int64_t begin, int64_t end) { SiluMulBackwardRows(dy, gate_up, begin, end, width); });
 }
 
 void AddInPlace(const float* x, float* y, int64_t count) {
-  at::parallel_for(0, count, kElementsPerTask, [&](int64_t begin, int64_t end) { AddRange(x, y, begin, end); });
+  IntraOpFor(count, kElementsPerTask, [&](int64_t begin, int64_t end) { AddRange(x, y, begin, end); });
 }
 
 }  // namespace troupe::packed

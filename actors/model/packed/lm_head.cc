@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/model/packed/lm_head.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "actors/model/intra_op.h"
 #include "actors/model/packed/gemm.h"
 #include "actors/model/packed/vector_math.h"
 
@@ -104,7 +103,7 @@ LmHeadState LmHeadForward(const LmHead& head, const PackedLayout& layout, const 
   for (int64_t begin = 0; begin < rows; begin += chunk) {
     const int64_t count = std::min(chunk, rows - begin);
     Linear(hidden + begin * head.width, head.weight, nullptr, scratch.data(), count, head.width, head.vocab_size);
-    at::parallel_for(0, count, RowsPerTask(head), [&](int64_t first, int64_t last) {
+    IntraOpFor(count, RowsPerTask(head), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         float* z = scratch.data() + i * head.vocab_size;
         const RowSums sums = SumRow(z, head.vocab_size, head.inverse_temperature);
@@ -139,7 +138,7 @@ void LmHeadBackward(const LmHead& head, const PackedLayout& layout, const LmHead
     const int64_t count = std::min(chunk, rows - begin);
     const float* x = hidden + begin * head.width;
     if (!state.logits_kept) Linear(x, head.weight, nullptr, scratch.data(), count, head.width, head.vocab_size);
-    at::parallel_for(0, count, RowsPerTask(head), [&](int64_t first, int64_t last) {
+    IntraOpFor(count, RowsPerTask(head), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         GradientOfRow(head, layout, state, begin + i, scratch.data() + i * head.vocab_size, state.logits_kept,
                       d_logprobs, d_entropy);

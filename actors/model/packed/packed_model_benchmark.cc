@@ -55,6 +55,7 @@ Setup& Shared() {
 }
 
 void BM_Score(benchmark::State& state) {
+  Shared();
   for (auto _ : state) benchmark::DoNotOptimize(Shared().model->Score(Shared().groups, {}).value());
 }
 BENCHMARK(BM_Score)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(3);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small float32 loops that the compiler turns into vector code, and the attribute that makes it do so for several
-// instruction sets at once. Private to this folder.
+// Small float32 loops that the compiler turns into vector code. Private to this folder.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-// A function so marked is compiled for each of these and the best one is chosen at start.
-#define TROUPE_VECTORISED __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#define TROUPE_INLINE inline __attribute__((always_inline))
+#include "kernels/cpu/vectorised.h"
 
 namespace troupe::packed {
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/trainer/core/adamw.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "actors/model/intra_op.h"
+#include "kernels/cpu/vectorised.h"
 
 namespace troupe {
 namespace {
@@ -19,7 +20,6 @@ struct Constants {
 };
 
 // std::sqrt(float) and std::fma are functions that are not inlined into code for another instruction set.
-#define TROUPE_INLINE inline __attribute__((always_inline))
 TROUPE_INLINE float Root(float x) { return __builtin_sqrtf(x); }
 TROUPE_INLINE double Root(double x) { return __builtin_sqrt(x); }
 TROUPE_INLINE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -61,8 +61,6 @@ TROUPE_INLINE void Update(const Constants<T>& c, const T* g, T* p, T* m, T* v, i
     p[i] = Moved(c, p[i], first, second);
   }
 }
-
-#define TROUPE_VECTORISED __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 
 TROUPE_VECTORISED void UpdateBlock(const Constants<float>& c, const float* g, float* p, float* m, float* v,
                                    int64_t count) {
@@ -119,7 +117,7 @@ void AdamWUpdate(const AdamWStep& options, absl::Span<const T> gradients, absl::
     return UpdateAmsgrad(constants, gradients.data(), parameters.data(), exp_avg.data(), exp_avg_sq.data(),
                          max_exp_avg_sq.data(), count);
   }
-  at::parallel_for(0, Blocks(count), 1, [&](int64_t first, int64_t last) {
+  IntraOpFor(Blocks(count), 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t at = block * kBlock;
       UpdateBlock(constants, gradients.data() + at, parameters.data() + at, exp_avg.data() + at, exp_avg_sq.data() + at,
@@ -137,7 +135,7 @@ double GradNorm(absl::Span<const float> gradients, double norm_type) {
   if (norm_type != 2) return OtherNorm(gradients, norm_type);
   const int64_t count = static_cast<int64_t>(gradients.size());
   std::vector<double> sums(static_cast<size_t>(Blocks(count)));
-  at::parallel_for(0, Blocks(count), 1, [&](int64_t first, int64_t last) {
+  IntraOpFor(Blocks(count), 1, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t at = block * kBlock;
       sums[static_cast<size_t>(block)] = SquaresOfBlock(gradients.data() + at, std::min(kBlock, count - at));
