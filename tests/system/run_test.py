@@ -38,6 +38,20 @@ class RunTest(SystemTest):
         workers = self.home.workers()
         return workers if {"controller/0", "rollout/0", "reward/0", "actor/0"} <= set(workers) else None
 
+    def test_asynchronous_runs_train_every_group_once_within_the_bound(self):
+        for bound in (1, 2):
+            process = self.start(f"algorithm.max_staleness={bound}")
+            _, err = process.communicate(timeout=55)
+            self.assertEqual(process.returncode, 0, err)
+            steps = surviving_steps(self.run_folder())
+            groups = [(line["training/first_group"], line["training/last_group"], line["training/rows"])
+                      for _, line in sorted(steps.items())]
+            self.assertEqual(groups, [(16 * step, 16 * step + 15, 128) for step in range(20)])
+            self.assertEqual(max(line["staleness/max"] for line in steps.values()), bound)
+            self.assertGreater(steps[20]["critic/score/mean"], 0.85)
+            self.assert_nothing_left()
+            os.rename(self.run_folder(), f"{self.run_folder()}-{bound}")
+
     def test_interrupted_once_it_checkpoints_and_the_next_run_goes_on(self):
         process = self.start("trainer.total_steps=100000", "trainer.resume=auto", "trainer.save_freq=0")
         self.wait_for("three steps", lambda: len(surviving_steps(self.run_folder())) >= 3, 40)
