@@ -166,6 +166,7 @@ void AgentState::On(const WorkerSaid& event) {
   if (event.message.has_ready()) {
     worker.ready = true;
     worker.endpoint = event.message.ready().endpoint();
+    worker.remote_endpoint = event.message.ready().remote_endpoint();
     TellReady(session->second, worker);
   } else if (event.message.has_start_failed()) {
     worker.start_error = event.message.start_failed().error().message();
@@ -198,16 +199,19 @@ void AgentState::OnHello(WorkerSessionId session, const v1::WorkerHello& hello) 
   if (!hello.reconnect()) {
     TellWorker assignment{session, {}};
     v1::WorkerAssignment& a = *assignment.message.mutable_assignment();
+    a = options_.assignment;
     *a.mutable_start() = worker.start;
-    if (a.start().head_endpoint().empty()) a.mutable_start()->set_head_endpoint(options_.head_endpoint);
+    if (a.start().head_endpoint().empty()) {
+      a.mutable_start()->set_head_endpoint(options_.assignment.start().head_endpoint());
+    }
     a.set_node_id(identity_.node_id());
     a.set_node_incarnation(identity_.node_incarnation());
-    a.set_object_socket(options_.object_socket);
     Do(std::move(assignment));
   } else if (hello.ready()) {
     bool news = !worker.ready || worker.endpoint != hello.endpoint();
     worker.ready = true;
     worker.endpoint = hello.endpoint();
+    worker.remote_endpoint = hello.remote_endpoint();
     if (news) TellReady(actor, worker);
   }
   if (worker.stopping) {

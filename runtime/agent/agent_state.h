@@ -131,8 +131,8 @@ using AgentAction =
 struct AgentStateOptions {
   // Without workers, unacknowledged_exits, incarnation and term.
   v1::RegisterNode registration;
-  std::string head_endpoint;  // For workers, when the head does not name one.
-  std::string object_socket;
+  // What every worker is told, without what concerns it alone; start.head_endpoint counts where the head names none.
+  v1::WorkerAssignment assignment;
   // Until a head says otherwise.
   absl::Duration head_loss_grace = absl::Hours(24);
 };
@@ -176,6 +176,7 @@ class AgentState {
     int64_t pid = 0;
     bool ready = false;
     std::string endpoint;
+    std::string remote_endpoint;
     WorkerSessionId session = 0;  // 0: not connected.
     bool greeted = false;         // It has said hello to this agent.
     Monotonic heard;

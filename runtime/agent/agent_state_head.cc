@@ -49,6 +49,7 @@ void AgentState::Register() {
       running->set_pid(worker.pid);
       running->set_ready(worker.ready);
       running->set_endpoint(worker.endpoint);
+      running->set_remote_endpoint(worker.remote_endpoint);
     }
   }
   Do(std::move(tell));
@@ -185,6 +186,7 @@ void AgentState::TellReady(const ActorLife& actor, const Worker& worker) {
   *address.mutable_actor() = actor.ToProto();
   address.set_node_id(identity_.node_id());
   address.set_endpoint(worker.endpoint);
+  address.set_remote_endpoint(worker.remote_endpoint);
   address.set_pid(worker.pid);
   Do(std::move(tell));
 }

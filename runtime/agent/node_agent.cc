@@ -20,6 +20,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/env/random.h"
+#include "runtime/env/tcp.h"
 #include "runtime/object/object_broker.h"
 #include "runtime/rpc/server.h"
 #include "runtime/worker/worker_socket.h"
@@ -89,6 +90,7 @@ class NodeAgentImpl : public NodeAgent {
     changed_.NotifyAll();
   }
 
+  absl::StatusOr<v1::WorkerAssignment> AssignmentOfAll() const;
   absl::Status OpenState();
   absl::Status OpenServer();
   void Loop();
@@ -189,6 +191,25 @@ absl::Status NodeAgentImpl::OpenServer() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<v1::WorkerAssignment> NodeAgentImpl::AssignmentOfAll() const {
+  v1::WorkerAssignment assignment;
+  assignment.mutable_start()->set_head_endpoint(options_.head_target);
+  assignment.set_object_socket(folder_->object_socket());
+  assignment.set_host(options_.host);
+  if (options_.host.empty() && options_.head_target.rfind("unix:", 0) != 0) {
+    TROUPE_ASSIGN_OR_RETURN(const TcpAddress head, TcpAddress::Parse(options_.head_target));
+    TROUPE_ASSIGN_OR_RETURN(*assignment.mutable_host(), LocalHostTowards(head));
+  }
+  if (!assignment.host().empty()) {
+    TROUPE_RETURN_IF_ERROR(CheckServable(TcpAddress{assignment.host(), 0}, options_.security));
+  }
+  assignment.set_ca_file(options_.security.ca_file);
+  assignment.set_cert_file(options_.security.cert_file);
+  assignment.set_key_file(options_.security.key_file);
+  assignment.set_insecure(options_.security.insecure);
+  return assignment;
+}
+
 absl::Status NodeAgentImpl::OpenState() {
   TROUPE_ASSIGN_OR_RETURN(v1::AgentIdentity identity, folder_->LoadIdentity());
   if (!options_.node_id.empty() && options_.node_id != identity.node_id()) {
@@ -201,9 +222,8 @@ absl::Status NodeAgentImpl::OpenState() {
   node_id_ = identity.node_id();
   TROUPE_ASSIGN_OR_RETURN(std::vector<v1::AssignedWorker> assigned, folder_->LoadAssignments());
 
-  AgentStateOptions state{.head_endpoint = options_.head_target,
-                          .object_socket = folder_->object_socket(),
-                          .head_loss_grace = options_.head_loss_grace};
+  AgentStateOptions state{.head_loss_grace = options_.head_loss_grace};
+  TROUPE_ASSIGN_OR_RETURN(state.assignment, AssignmentOfAll());
   state.registration.set_version(options_.version);
   *state.registration.mutable_resources() = resources_;
   state.registration.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());

@@ -28,6 +28,9 @@ struct AgentOptions {
   std::string version;         // Of the program, for people.
   std::string keeper_program;  // "": troupe_keeper beside this program.
   std::string worker_binary;   // For roles that name none. "": troupe_worker beside this program.
+  // The name or address under which other machines reach this node's workers. "": the address from which this machine
+  // reaches the head, so loopback where the head is on loopback.
+  std::string host;
   // Also serve on "host:port" for other machines; "" only on the Unix socket.
   std::string listen;
   // How long workers go on without a head, until a head has said how long.

@@ -9,10 +9,26 @@
 #include <charconv>
 #include <memory>
 
+#include "runtime/base/status.h"
 #include "runtime/env/errno_status.h"
 #include "runtime/env/unique_fd.h"
 
 namespace troupe {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+absl::StatusOr<AddressList> Resolve(const TcpAddress& address, int type, int flags) {
+  addrinfo hints = {};
+  hints.ai_socktype = type;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (error != 0) return absl::NotFoundError(address.host + ": " + ::gai_strerror(error));
+  return AddressList(found, &::freeaddrinfo);
+}
+
+}  // namespace
 
 absl::StatusOr<TcpAddress> TcpAddress::Parse(std::string_view text) {
   size_t colon = text.rfind(':');
@@ -43,14 +59,23 @@ bool TcpAddress::IsLoopback() const {
   return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+absl::StatusOr<std::string> LocalHostTowards(const TcpAddress& remote) {
+  TROUPE_ASSIGN_OR_RETURN(const AddressList found, Resolve(remote, SOCK_DGRAM, 0));
+  UniqueFd fd(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoStatus(errno, "cannot make a socket");
+  sockaddr_storage local = {};
+  socklen_t size = sizeof(local);
+  char host[NI_MAXHOST];
+  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&local), size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return absl::UnavailableError("no way leads from this machine to " + remote.ToString());
+  }
+  return std::string(host);
+}
+
 absl::Status ProbeTcpBind(const TcpAddress& address) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) return absl::NotFoundError(address.host + ": " + ::gai_strerror(error));
-  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  TROUPE_ASSIGN_OR_RETURN(const AddressList found, Resolve(address, SOCK_STREAM, AI_PASSIVE));
   UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoStatus(errno, "cannot make a socket");
   int on = 1;  // As gRPC does: a port in TIME_WAIT is free, a served one is not.

@@ -23,6 +23,10 @@ struct TcpAddress {
   bool IsLoopback() const;
 };
 
+// The address of this machine that packets to `remote` leave from; asks the routing table and sends nothing. NOT_FOUND:
+// the name has no address; UNAVAILABLE: no route leads there.
+absl::StatusOr<std::string> LocalHostTowards(const TcpAddress& remote);
+
 // Tries to bind and lets go again: why listening fails. ALREADY_EXISTS: another process has the port; NOT_FOUND: the
 // host has no address; PERMISSION_DENIED: a port below 1024.
 absl::Status ProbeTcpBind(const TcpAddress& address);

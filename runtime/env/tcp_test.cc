@@ -24,5 +24,12 @@ TEST_CASE("TcpAddress: only addresses of this machine are loopback", "[tcp]") {
   }
 }
 
+TEST_CASE("LocalHostTowards: the address that packets to a host leave from", "[tcp]") {
+  CHECK(LocalHostTowards({"127.0.0.1", 9}).value() == "127.0.0.1");
+  CHECK(LocalHostTowards({"127.0.0.9", 9}).value() == "127.0.0.1");
+  CHECK(LocalHostTowards({"::1", 9}).value() == "::1");
+  CHECK(LocalHostTowards({"no-such-host.invalid", 9}).status().code() == absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace troupe

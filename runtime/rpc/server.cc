@@ -28,10 +28,7 @@ absl::Status CheckAddress(const std::string& address, const RpcSecurity& securit
     return absl::AlreadyExistsError("another process listens on " + UnixPath(address));
   }
   TROUPE_ASSIGN_OR_RETURN(TcpAddress tcp, TcpAddress::Parse(address));
-  if (tcp.IsLoopback() || security.server_tls() || security.insecure) return absl::OkStatus();
-  return absl::FailedPreconditionError(address +
-                                       " can be reached by other machines: give --cert-file and --key-file for TLS, or "
-                                       "--insecure if the network is trusted");
+  return CheckServable(tcp, security);
 }
 
 // gRPC only says that it failed; the system says why.
@@ -64,6 +61,13 @@ void SetLimits(const RpcLimits& limits, grpc::ServerBuilder& builder) {
 }
 
 }  // namespace
+
+absl::Status CheckServable(const TcpAddress& address, const RpcSecurity& security) {
+  if (address.IsLoopback() || security.server_tls() || security.insecure) return absl::OkStatus();
+  return absl::FailedPreconditionError(address.ToString() +
+                                       " can be reached by other machines: give --cert-file and --key-file for TLS, or "
+                                       "--insecure if the network is trusted");
+}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
                                                             const std::vector<grpc::Service*>& services) {

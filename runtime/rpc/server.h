@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/env/tcp.h"
 #include "runtime/rpc/security.h"
 
 namespace troupe {
@@ -30,6 +31,9 @@ struct RpcServerOptions {
   RpcSecurity security;
   RpcLimits limits;
 };
+
+// FAILED_PRECONDITION: other machines reach the address, and `security` has neither TLS nor `insecure`.
+absl::Status CheckServable(const TcpAddress& address, const RpcSecurity& security);
 
 class RpcServer {
  public:

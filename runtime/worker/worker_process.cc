@@ -8,6 +8,7 @@
 #include "runtime/actor/actor.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/tcp.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/worker/worker_socket.h"
 
@@ -89,6 +90,10 @@ std::optional<v1::WorkerAssignment> WorkerProcess::AwaitAssignment() {
 }
 
 absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
+  security_.ca_file = assignment.ca_file();
+  security_.cert_file = assignment.cert_file();
+  security_.key_file = assignment.key_file();
+  security_.insecure = assignment.insecure();
   ActorSetting setting = SettingOf(assignment, options_, security_);
   TROUPE_ASSIGN_OR_RETURN(const ActorClass* actor_class, ActorRegistry::Global().Find(setting.role.actor_class()));
   TransportOptions transport_options;
@@ -101,8 +106,7 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
 
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
                           ActorRegistry::Global().ConstructFromJson(actor_class->name, setting.role.args_json()));
-  TROUPE_RETURN_IF_ERROR(Serve(setting, actor->Services()));
-  if (int port = server_->ports()[1]; port > 0) setting.remote_endpoint = "127.0.0.1:" + std::to_string(port);
+  TROUPE_RETURN_IF_ERROR(Serve(assignment.host(), setting, actor->Services()));
   {
     MutexLock lock(mutex_);
     context_ = std::make_unique<ActorContext>(setting, transport_, directory_.get());
@@ -118,12 +122,15 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   return absl::OkStatus();
 }
 
-absl::Status WorkerProcess::Serve(const ActorSetting& setting, std::vector<grpc::Service*> services) {
+absl::Status WorkerProcess::Serve(const std::string& host, ActorSetting& setting,
+                                  std::vector<grpc::Service*> services) {
   RpcServerOptions options;
-  options.addresses = {setting.endpoint, "127.0.0.1:0"};
+  options.addresses = {setting.endpoint};
+  if (!host.empty()) options.addresses.push_back(TcpAddress{host, 0}.ToString());
   options.security = security_;
   services.insert(services.begin(), transport_->service());
   TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(options, services));
+  if (!host.empty()) setting.remote_endpoint = TcpAddress{host, server_->ports()[1]}.ToString();
   return absl::OkStatus();
 }
 

@@ -56,7 +56,8 @@ class WorkerProcess {
   void Ask(const std::string& reason, absl::Duration grace, int exit_code);
   std::optional<v1::WorkerAssignment> AwaitAssignment();
   absl::Status Start(const v1::WorkerAssignment& assignment);
-  absl::Status Serve(const ActorSetting& setting, std::vector<grpc::Service*> services);
+  // Fills in setting.remote_endpoint.
+  absl::Status Serve(const std::string& host, ActorSetting& setting, std::vector<grpc::Service*> services);
   int AwaitStop();
   int StopActor();
   void StopServing();

@@ -98,6 +98,7 @@ struct Fixture {
   }
   void StartWorker(const std::string& actor_class, const std::string& args, const std::string& role = "greeter") {
     ActorLife self = {{JobId("job"), role, 0}, 3};
+    agent.assignment.set_host("127.0.0.1");
     v1::StartWorker& start = *agent.assignment.mutable_start();
     *start.mutable_actor() = self.ToProto();
     start.mutable_role()->set_actor_class(actor_class);

@@ -69,6 +69,7 @@ class Cluster {
     bool ready = false;
     int64_t pid = 0;
     std::string endpoint;
+    std::string remote_endpoint;
     bool stop_sent = false;
     std::string reason;  // Why it is where it is.
     int64_t since_unix_ms = 0;

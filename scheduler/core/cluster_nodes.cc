@@ -172,6 +172,7 @@ void Cluster::Adopt(const ActorLife& life, const v1::RunningWorker& worker) {
   soft.ready = worker.ready();
   soft.pid = worker.pid();
   soft.endpoint = worker.endpoint();
+  soft.remote_endpoint = worker.remote_endpoint();
   soft.stop_sent = false;  // What was sent on an older stream may not have arrived.
   dirty_.insert(life.path.job);
 }
@@ -182,6 +183,7 @@ void Cluster::WorkerReady(const NodeId& id, const v1::ActorAddress& address) {
   WorkerSoft& soft = Soft(life.path, "ready");
   soft.ready = true;
   soft.endpoint = address.endpoint();
+  soft.remote_endpoint = address.remote_endpoint();
   if (address.pid() != 0) soft.pid = address.pid();
   const JobRecord& job = *state_.FindJob(life.path.job);
   Log(job, "ready", "",
@@ -225,6 +227,7 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   soft.ready = soft.stop_sent = false;
   soft.pid = 0;
   soft.endpoint.clear();
+  soft.remote_endpoint.clear();
   std::string actor = ReplicaKey{life.path.role, life.path.replica}.ToString();
   Log(job, "exited", decision.reason, actor + "#" + std::to_string(life.incarnation), node);
   if (decision.give_up) EndJob(job, v1::JOB_FAILED, absl::StrCat(actor, " ", decision.reason));

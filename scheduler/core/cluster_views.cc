@@ -79,6 +79,7 @@ v1::Actor Cluster::ActorView(const JobRecord& job, const ReplicaKey& key) const 
   if (replica.live) {
     view.mutable_address()->set_pid(soft.pid);
     view.mutable_address()->set_endpoint(soft.endpoint);
+    view.mutable_address()->set_remote_endpoint(soft.remote_endpoint);
     view.set_state(soft.stop_sent ? v1::ACTOR_STOPPING : soft.ready ? v1::ACTOR_READY : v1::ACTOR_STARTING);
   } else {
     bool over = replica.done || job.ended() || job.phase == v1::StoredJob::ENDING;

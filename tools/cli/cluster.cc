@@ -66,6 +66,7 @@ int NodeCommand(const Options& options, SignalWaiter& signals) {
   agent_options.security = *security;
   agent_options.runtime_dir = ExpandHome(options.data_dir);
   agent_options.node_id = options.node_id;
+  agent_options.host = options.host;
   agent_options.resources.devices = options.devices;
   agent_options.resources.cpus = options.cpus;
   agent_options.version = kVersion;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/head_client.h"
 
+#include <filesystem>
 #include <iostream>
 
 #include "runtime/base/status.h"
@@ -8,6 +9,14 @@
 #include "runtime/rpc/channel.h"
 
 namespace troupe::cli {
+
+namespace {
+
+std::string AbsolutePath(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(ExpandHome(path)).string();
+}
+
+}  // namespace
 
 std::string DefaultTokenFile() { return ExpandHome("~/.config/troupe/token"); }
 
@@ -26,9 +35,10 @@ absl::StatusOr<RpcSecurity> SecurityOf(const Connection& connection, bool make_t
     return token.status().code() == absl::StatusCode::kNotFound ? Annotate(token.status(), hint) : token.status();
   }
   security.token = *std::move(token);
-  security.ca_file = connection.ca_file;
-  security.cert_file = connection.cert_file;
-  security.key_file = connection.key_file;
+  // Workers read them, too, from folders of their own.
+  security.ca_file = AbsolutePath(connection.ca_file);
+  security.cert_file = AbsolutePath(connection.cert_file);
+  security.key_file = AbsolutePath(connection.key_file);
   security.insecure = connection.insecure;
   return security;
 }

@@ -46,6 +46,7 @@ struct Options {
   std::string listen;
   std::string data_dir;
   std::string node_id;
+  std::string host;
   std::string devices = "auto";
   std::vector<std::string> labels;
   double cpus = 0;  // 0: those of the machine
