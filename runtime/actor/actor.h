@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Actor: the base of everything that is spawned. An actor has a mailbox and handles one message at a time, always on
-// the same thread, so its members need no lock.
+// Actor: the base of everything that is spawned. An actor has a mailbox and handles one message at a time, so its
+// members need no lock. (The actor of a worker process, and one spawned with `own_thread`, always on the same thread.)
 //
 //   class Counter : public troupe::Actor {
 //    public:
@@ -11,10 +11,13 @@
 //   };
 //   TROUPE_ACTOR(Counter, TROUPE_METHODS(Add), TROUPE_INIT(int64_t));
 //
-// A method returns R, void, absl::Status, absl::StatusOr<R>, or Future<R>. With a Future the actor takes its next
-// message at once and the reply goes when the promise is set: this is how a long piece of work (a batch that is being
-// generated) and a short one (new weights) overlap; the promise may be set from any thread. An exception that leaves a
-// method becomes INTERNAL with its text, and the actor lives on.
+// A method returns R, void, absl::Status, absl::StatusOr<R>, or one of these:
+//   Task<R>     a coroutine that awaits others without blocking a thread (task.h);
+//   Stream<R>   a coroutine that yields many results (stream.h);
+//   Future<R>   the actor takes its next message at once and the reply goes when the promise is set, by any thread: for
+//               a long piece of work that is done elsewhere (a batch that is being generated) beside short ones.
+// An exception that leaves a method becomes INTERNAL with its text, and the actor lives on, unless its restart policy
+// says otherwise (spawn.h).
 #pragma once
 
 #include <string_view>
@@ -22,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/actor/actor_macros.h"
+#include "runtime/actor/ref.h"
 
 namespace grpc {
 class Service;
@@ -42,14 +46,14 @@ class Actor {
   // after the constructor and before OnStart; they stay the actor's. Their handlers run on gRPC's threads.
   virtual std::vector<grpc::Service*> Services() { return {}; }
 
-  // Before the first message, on the actor's thread. An error ends the worker; the scheduler starts another by its
+  // Before the first message, in the actor's turn. An error ends the worker; the scheduler starts another by its
   // policy. `context` lives as long as the actor.
   virtual absl::Status OnStart(ActorContext& context) {
     (void)context;
     return absl::OkStatus();
   }
 
-  // After the last message, on the actor's thread, before the destructor. Messages that wait are answered UNAVAILABLE
+  // After the last message, in the actor's turn, before the destructor. Messages that wait are answered UNAVAILABLE
   // first; a handler that runs is waited for (it may look at ActorContext::stopping()). The process is ended by force
   // when the grace is over.
   virtual void OnStop(std::string_view reason) { (void)reason; }

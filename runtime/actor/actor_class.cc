@@ -2,7 +2,6 @@
 #include "runtime/actor/actor_class.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "runtime/actor/actor.h"
 #include "runtime/actor/json_arguments.h"
@@ -55,17 +54,4 @@ absl::StatusOr<std::unique_ptr<Actor>> ActorRegistry::ConstructFromJson(std::str
   return actor;
 }
 
-namespace internal {
-
-absl::Status ExceptionStatus(std::string_view where) {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return absl::InternalError(std::string(where) + " threw: " + error.what());
-  } catch (...) {
-    return absl::InternalError(std::string(where) + " threw something that is no std::exception");
-  }
-}
-
-}  // namespace internal
 }  // namespace troupe

@@ -101,6 +101,24 @@ const std::string& WireName() {
   return name;
 }
 
+// String literals travel as strings.
+template <typename T>
+using InitArgument = std::conditional_t<std::is_convertible_v<T, std::string>, std::string, std::decay_t<T>>;
+
+template <typename Class>
+std::string ClassName() {
+  constexpr auto kDescription = TroupeDescribeActor(static_cast<const Class*>(nullptr));
+  return std::string(kDescription.class_name);
+}
+
+// The constructor's arguments as given, encoded; the class checks them when it is made (its TROUPE_INIT may stand in
+// another file).
+template <typename Class, typename... Args>
+std::string EncodeInit(Args&&... args) {
+  static_assert(std::is_constructible_v<Class, Args...>, "the class has no such constructor");
+  return Encode(std::tuple<InitArgument<Args>...>(std::forward<Args>(args)...));
+}
+
 template <typename Class, typename... Ts>
 absl::StatusOr<std::unique_ptr<Actor>> ConstructActor(std::string_view arguments) {
   TROUPE_ASSIGN_OR_RETURN(auto values, (Decode<std::tuple<Ts...>>(arguments)));

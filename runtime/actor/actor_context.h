@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// ActorContext: what an actor is told about itself and its surroundings when it starts. Lives as long as the actor;
-// safe to use from any thread.
+// ActorContext: what an actor is told about itself and its surroundings when it starts, and what it may ask of the
+// runtime: timers, monitors, links, children. Lives as long as the actor; safe to use from any thread. Callbacks run in
+// the actor's turns.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/ref.h"
+#include "runtime/actor/spawn.h"
+#include "runtime/actor/strand.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
 #include "runtime/rpc/security.h"
@@ -22,6 +26,11 @@ class Channel;
 namespace troupe {
 
 class ActorDirectory;
+
+namespace internal {
+// The message by which one half of a link asks for the other.
+inline constexpr char kLinkMethod[] = "troupe.Link";
+}  // namespace internal
 
 // What the node agent said at the start (WorkerAssignment), and what the process made of it.
 struct ActorSetting {
@@ -46,6 +55,7 @@ class ActorContext {
 
   const ActorSetting& setting() const { return setting_; }
   const ActorLife& self() const { return setting_.self; }
+  ActorAddress address() const { return {setting_.self, setting_.endpoint}; }
 
   // The job's actors: where they live now, who died (runtime/worker/actor_directory.h).
   ActorDirectory& directory() const { return *directory_; }
@@ -55,6 +65,51 @@ class ActorContext {
     return Ref<T>(std::move(address), router_);
   }
 
+  const std::shared_ptr<CallRouter>& router() const { return router_; }
+
+  // Timers. `Every`: the first run is after `period`; a run that is late does not pile up others. They end with the
+  // actor, or by CancelTimer, after which `run` does not begin any more (asked in the actor's turn).
+  using TimerId = uint64_t;
+  TimerId After(absl::Duration delay, std::function<void()> run);
+  TimerId Every(absl::Duration period, std::function<void()> run);
+  void CancelTimer(TimerId id);
+  // The clock of timers and deadlines (a simulation's runs as the test wants).
+  Monotonic Now() const;
+
+  // Monitors: `ended` runs once when that life has ended; now, if it has. One way; ends by Demonitor.
+  using MonitorId = uint64_t;
+  using EndedCallback = std::function<void(const ActorLife&, const v1::ExitCause&)>;
+  template <typename T>
+  MonitorId Monitor(const Ref<T>& actor, EndedCallback ended) {
+    return Monitor(actor.address(), std::move(ended));
+  }
+  MonitorId Monitor(const ActorAddress& actor, EndedCallback ended);
+  void Demonitor(MonitorId id);
+
+  // Links: when one of the two ends other than by being stopped, the other is stopped too, with a reason that names it.
+  template <typename T>
+  void Link(const Ref<T>& actor) {
+    Link(actor.address());
+  }
+  void Link(const ActorAddress& actor);
+  // The half of Link that this actor owes.
+  void EndWith(const ActorAddress& actor);
+
+  // A child: it ends with this actor, unless detached. Errors as of ActorSpawner; FAILED_PRECONDITION: this process has
+  // no spawner.
+  template <typename T, typename... Args>
+  absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
+    if (spawner_ == nullptr) return absl::FailedPreconditionError("this process spawns no actors");
+    absl::StatusOr<ActorAddress> address =
+        spawner_->Spawn(internal::ClassName<T>(), internal::EncodeInit<T>(std::forward<Args>(args)...),
+                        std::move(options), &setting_.self);
+    if (!address.ok()) return address.status();
+    return MakeRef<T>(*std::move(address));
+  }
+  void SetSpawner(ActorSpawner* spawner) { spawner_ = spawner; }
+  // The actor's own wish to end: it takes no more messages, and OnStop follows.
+  void StopSelf(const std::string& reason);
+
   // A channel with the token to the head, or to another process; kept and shared for the context's life.
   std::shared_ptr<grpc::Channel> HeadChannel() { return ChannelTo(setting_.head_endpoint); }
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& endpoint);
@@ -63,12 +118,32 @@ class ActorContext {
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
   void SetStopping() { stopping_.store(true, std::memory_order_relaxed); }
 
+  // For the cell, in its turn: before OnStart, after OnStop.
+  void Attach(internal::Strand* strand);
+  void Detach();
+
  private:
+  struct Timer {
+    uint64_t id = 0;  // Of the executor.
+    Monotonic due;
+    absl::Duration period;  // Zero: once.
+    std::function<void()> run;
+  };
+  TimerId AddTimer(Timer timer);
+  void Arm(TimerId id, Timer& timer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunTimer(TimerId id);
+
   const ActorSetting setting_;
   const std::shared_ptr<CallRouter> router_;
   ActorDirectory* const directory_;
   std::atomic<bool> stopping_{false};
-  Mutex mutex_;
+  ActorSpawner* spawner_ = nullptr;  // Set before the actor starts.
+  mutable Mutex mutex_;
+  std::shared_ptr<internal::Strand> strand_ ABSL_GUARDED_BY(mutex_);  // From OnStart to OnStop.
+  TimerId timers_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<TimerId, Timer> timers_ ABSL_GUARDED_BY(mutex_);
+  MonitorId monitors_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<MonitorId, uint64_t> monitors_ ABSL_GUARDED_BY(mutex_);  // The router's watches.
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ ABSL_GUARDED_BY(mutex_);
 };
 

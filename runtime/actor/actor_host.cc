@@ -20,28 +20,42 @@ void ActorHost::Remove(const ActorLife& life) {
   cells_.erase(found);
 }
 
-bool ActorHost::Has(const ActorLife& life) const {
+uint64_t ActorHost::Living(const ActorPath& path) const {
   MutexLock lock(mutex_);
-  auto found = cells_.find(life.path);
-  return found != cells_.end() && found->second->life() == life;
+  auto found = cells_.find(path);
+  return found == cells_.end() ? 0 : found->second->life().incarnation;
+}
+
+std::shared_ptr<ActorCell> ActorHost::Find(const ActorPath& path) const {
+  MutexLock lock(mutex_);
+  auto found = cells_.find(path);
+  return found == cells_.end() ? nullptr : found->second;
+}
+
+absl::Status ActorHost::CheckLife(const ActorLife& target, const std::shared_ptr<ActorCell>& cell) {
+  uint64_t living = cell == nullptr ? 0 : cell->life().incarnation;
+  if (target.incarnation < living) {
+    return StaleEpochStatus(
+        target.ToString() + " has ended; incarnation " + std::to_string(living) + " lives now", living);
+  }
+  if (target.incarnation == living && cell != nullptr) return absl::OkStatus();
+  return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, target.ToString() + " does not live in this process");
 }
 
 void ActorHost::Deliver(const ActorLife& target, IncomingCall call) {
-  std::shared_ptr<ActorCell> cell;
-  {
-    MutexLock lock(mutex_);
-    auto found = cells_.find(target.path);
-    if (found != cells_.end()) cell = found->second;
-  }
-  uint64_t living = cell == nullptr ? 0 : cell->life().incarnation;
-  if (target.incarnation < living) {
-    call.reply(StaleEpochStatus(target.ToString() + " has ended; incarnation " + std::to_string(living) + " lives now",
-                                living));
-  } else if (target.incarnation > living) {
-    call.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, target.ToString() + " does not live in this process"));
-  } else {
-    cell->Deliver(std::move(call));
-  }
+  std::shared_ptr<ActorCell> cell = Find(target.path);
+  if (absl::Status lives = CheckLife(target, cell); !lives.ok()) return call.Reply(lives);
+  cell->Deliver(std::move(call));
+}
+
+absl::Status ActorHost::TryDeliver(const ActorLife& target, IncomingCall call) {
+  std::shared_ptr<ActorCell> cell = Find(target.path);
+  if (absl::Status lives = CheckLife(target, cell); !lives.ok()) return lives;
+  return cell->TryDeliver(call);
+}
+
+void ActorHost::CancelCall(const ActorLife& target, const CallKey& key) {
+  if (std::shared_ptr<ActorCell> cell = Find(target.path)) cell->CancelCall(key);
 }
 
 }  // namespace troupe

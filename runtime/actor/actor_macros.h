@@ -9,6 +9,8 @@
 //   needs
 //                                                          alwayslink = True, or the linker drops it.
 //
+//   TROUPE_REENTRANT(Class, Fetch);   before the above: while this Task or Stream awaits, other messages are taken
+//
 // Up to 64 methods. Overloaded methods cannot be listed. Class names are unique in a program.
 #pragma once
 
@@ -28,6 +30,13 @@
 #define TROUPE_ACTOR_REGISTER(Class, ...)                                                 \
   [[maybe_unused]] inline const bool kTroupeRegistered##Class =                           \
       ::troupe::internal::RegisterActor<Class>(static_cast<const __VA_ARGS__*>(nullptr)); \
+  static_assert(true, "a semicolon follows")
+
+#define TROUPE_REENTRANT(Class, Name)                                                           \
+  [[maybe_unused]] inline constexpr bool TroupeReentrant(const Class*,                          \
+                                                         ::troupe::internal::MethodTag<&Class::Name>) { \
+    return true;                                                                                \
+  }                                                                                             \
   static_assert(true, "a semicolon follows")
 
 #define TROUPE_METHODS(...) ::std::tuple(TROUPE_FOR_EACH_(TROUPE_METHOD_, __VA_ARGS__))

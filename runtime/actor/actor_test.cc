@@ -8,6 +8,7 @@
 #include "runtime/actor/actor_host.h"
 #include "runtime/actor/json_arguments.h"
 #include "runtime/actor/ref.h"
+#include "runtime/actor/testing/host_router.h"
 #include "runtime/env/clock.h"
 
 namespace troupe_test {
@@ -81,22 +82,9 @@ namespace {
 using troupe_test::Counter;
 using troupe_test::Greeter;
 
-// Delivers straight to a host.
-class HostRouter : public CallRouter {
- public:
-  explicit HostRouter(ActorHost& host) : host_(host) {}
-  void Call(const ActorAddress& target, std::string method, std::string arguments, absl::Duration timeout,
-            ReplyCallback reply) override {
-    host_.Deliver(target.life, {std::move(method), std::move(arguments), MonotonicNow() + timeout, std::move(reply)});
-  }
-
- private:
-  ActorHost& host_;
-};
-
 struct Fixture {
   ActorHost host;
-  std::shared_ptr<HostRouter> router = std::make_shared<HostRouter>(host);
+  std::shared_ptr<testing::HostRouter> router = std::make_shared<testing::HostRouter>(host);
   std::shared_ptr<ActorContext> context;
   std::shared_ptr<ActorCell> cell;
 
@@ -107,7 +95,8 @@ struct Fixture {
     setting.self = {{JobId("job"), name, 0}, incarnation};
     context = std::make_shared<ActorContext>(setting, router, nullptr);
     TROUPE_ASSIGN_OR_RETURN(auto actor, ActorRegistry::Global().ConstructFromJson(name, args_json));
-    cell = std::make_shared<ActorCell>(**ActorRegistry::Global().Find(name), std::move(actor), *context, limits);
+    cell = std::make_shared<ActorCell>(**ActorRegistry::Global().Find(name), std::move(actor), *context,
+                                       ActorCellOptions{.mailbox = limits});
     TROUPE_RETURN_IF_ERROR(cell->Start());
     host.Add(cell);
     return Ref<T>({setting.self, ""}, router);

@@ -25,6 +25,10 @@ absl::StatusCode CodeOf(v1::CallError::Kind kind) {
       return absl::StatusCode::kAborted;
     case v1::CallError::CALL_MALFORMED:
       return absl::StatusCode::kInvalidArgument;
+    case v1::CallError::CALL_CANCELLED:
+      return absl::StatusCode::kCancelled;
+    case v1::CallError::CALL_DEADLOCK:
+      return absl::StatusCode::kFailedPrecondition;
     default:
       TROUPE_CHECK(false, "only failures of the call itself have a code of their own");
   }

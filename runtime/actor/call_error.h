@@ -11,6 +11,8 @@
 // | CALL_STALE_EPOCH | ABORTED            | no                  | with the ref of `current_incarnation`               |
 // | CALL_MALFORMED   | INVALID_ARGUMENT,  | no                  | never: unknown method, arguments of another type    |
 // |                  | UNIMPLEMENTED      |                     |                                                     |
+// | CALL_CANCELLED   | CANCELLED          | may have            | the caller asked for its end                        |
+// | CALL_DEADLOCK    | FAILED_PRECONDITION| may                 | never: the caller's handler would wait for itself   |
 #pragma once
 
 #include <string_view>

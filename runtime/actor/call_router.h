@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallRouter: carries one encoded call to an actor, wherever it lives, and the reply back. runtime/transport implements
-// it; a test may put its own in the place. Actor code uses Ref<T> instead.
+// CallRouter: carries encoded calls to actors, wherever they live, and the replies back. runtime/transport implements
+// it, and the simulation for tests (runtime/actor/testing). Actor code uses Ref<T> instead.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/actor/wait_graph.h"
 #include "runtime/base/ids.h"
+#include "troupe/v1/common.pb.h"
 
 namespace troupe {
 
@@ -20,23 +23,59 @@ struct ActorAddress {
   friend auto operator<=>(const ActorAddress&, const ActorAddress&) = default;
 };
 
+// Of a call that names none: a minute; longer ones say so (Ref::WithTimeout).
+inline constexpr absl::Duration kCallTimeoutDefault = absl::Minutes(1);
+// A day: a call that takes longer should be two.
+inline constexpr absl::Duration kCallTimeoutMax = absl::Hours(24);
+
+// What a stream's producer may be ahead of its consumer: it goes on when both are kept.
+struct StreamWindow {
+  size_t items = 64;
+  size_t bytes = 1 << 20;  // Of encoded items; one item may be larger.
+};
+
 // Called exactly once, on any thread, soon after the deadline at the latest. Errors carry a CallError (call_error.h).
 using ReplyCallback = std::function<void(absl::StatusOr<std::string>)>;
+// An encoded item of a stream. In order, all before the reply; on any thread, one at a time.
+using ItemCallback = std::function<void(std::string)>;
+
+struct OutgoingCall {
+  std::string method;                            // "Class.Method".
+  std::string arguments;                         // An encoded tuple.
+  absl::Duration timeout = kCallTimeoutDefault;  // Bounded by kCallTimeoutMax.
+  ReplyCallback reply;
+  ItemCallback item;    // Of a method that yields a stream; empty for others.
+  StreamWindow window;  // What may come before the first Grant.
+};
 
 class CallRouter {
  public:
   virtual ~CallRouter() = default;
 
-  // `method`: "Class.Method". `arguments`: an encoded tuple. `timeout` is bounded by kCallTimeoutMax. Calls of one
-  // thread to one actor arrive in their order. Does not block; `reply` may run before it returns (a full queue, a dead
-  // target).
-  virtual void Call(const ActorAddress& target, std::string method, std::string arguments, absl::Duration timeout,
-                    ReplyCallback reply) = 0;
-};
+  // Calls of one thread to one actor arrive in their order. Does not block; `reply` may run before it returns (a full
+  // queue, a dead target). The id is for Cancel and Grant.
+  virtual uint64_t Call(const ActorAddress& target, OutgoingCall call) = 0;
 
-// Of a call that names none: a minute; longer ones say so (Ref::WithTimeout).
-inline constexpr absl::Duration kCallTimeoutDefault = absl::Minutes(1);
-// A day: a call that takes longer should be two.
-inline constexpr absl::Duration kCallTimeoutMax = absl::Hours(24);
+  // One way: no reply travels. OK: it was accepted here (the actor's mailbox, or the queue to its process); what becomes
+  // of it later is not told. Errors as of a call that did not run. In order with calls.
+  virtual absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) = 0;
+
+  // The call ends with CALL_CANCELLED, if it has not ended; it is not begun, if it was not; a stream that runs is ended.
+  virtual void Cancel(uint64_t call) = 0;
+  // The stream may go on by that much.
+  virtual void Grant(uint64_t call, size_t items, size_t bytes) = 0;
+
+  // `ended` runs once when that life is known to have ended (now, if it is), on any thread. The id is for Unwatch, after
+  // which it does not begin any more; 0: it has run.
+  using EndedCallback = std::function<void(const ActorLife&, const v1::ExitCause&)>;
+  virtual uint64_t Watch(const ActorAddress& target, EndedCallback ended) = 0;
+  virtual void Unwatch(uint64_t watch) = 0;
+
+  // Of the actors of this process.
+  WaitGraph& waits() { return waits_; }
+
+ private:
+  WaitGraph waits_;
+};
 
 }  // namespace troupe

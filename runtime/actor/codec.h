@@ -14,6 +14,7 @@
 // hand can fill, so a count that lies costs nothing.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -23,6 +24,8 @@
 #include "runtime/actor/codec_types.h"
 
 namespace troupe {
+
+class CallRouter;
 
 // What can travel.
 template <typename T>
@@ -35,9 +38,10 @@ std::string Encode(const T& value) {
   return bytes;
 }
 
+// `router`: what the refs in it will call through; refs without one are INVALID_ARGUMENT.
 template <Encodable T>
-absl::StatusOr<T> Decode(std::string_view bytes) {
-  internal::CodecReader reader(bytes);
+absl::StatusOr<T> Decode(std::string_view bytes, const std::shared_ptr<CallRouter>& router = nullptr) {
+  internal::CodecReader reader(bytes, router);
   T value{};
   if (reader.ReadVersion() && internal::Codec<T>::Read(reader, value) && reader.ReadEnd()) return value;
   return reader.error();

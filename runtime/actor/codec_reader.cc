@@ -9,7 +9,8 @@ namespace {
 std::string_view NameOf(CodecTag tag) {
   static constexpr std::string_view kNames[] = {"an unknown tag", "a bool",    "a bool",  "an integer", "an integer",
                                                 "a float",        "a double",  "bytes",   "a list",     "a map",
-                                                "nothing",        "a message", "a tuple", "an array"};
+                                                "nothing",        "a message", "a tuple", "an array",   "a ref",
+                                                "a struct"};
   auto index = static_cast<size_t>(tag);
   return kNames[index < std::size(kNames) ? index : 0];
 }
@@ -35,6 +36,8 @@ void WriteBytes(std::string_view bytes, std::string& out) {
   WriteVarint(bytes.size(), out);
   out.append(bytes);
 }
+
+std::string ShownName(std::string_view name) { return std::string(name.substr(0, 100)); }
 
 bool CodecReader::Fail(std::string message) {
   if (error_.ok()) {

@@ -3,10 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
+
+namespace troupe {
+class CallRouter;
+}
 
 namespace troupe::internal {
 
@@ -26,6 +32,8 @@ enum class CodecTag : uint8_t {
   kMessage = 0x0B,
   kTuple = 0x0C,
   kArray = 0x0D,
+  kRef = 0x0E,
+  kStruct = 0x0F,
 };
 
 void WriteTag(CodecTag tag, std::string& out);
@@ -33,10 +41,14 @@ void WriteVarint(uint64_t value, std::string& out);
 void WriteSigned(int64_t value, std::string& out);          // With its tag.
 void WriteBytes(std::string_view bytes, std::string& out);  // Length and bytes, no tag.
 
+// A name that the other side sent, cut for an error's text.
+std::string ShownName(std::string_view name);
+
 // Reads from the front. After the first failure every read fails and `error()` says what was wrong at which byte.
 class CodecReader {
  public:
-  explicit CodecReader(std::string_view bytes) : all_(bytes), rest_(bytes) {}
+  explicit CodecReader(std::string_view bytes, std::shared_ptr<CallRouter> router = nullptr)
+      : all_(bytes), rest_(bytes), router_(std::move(router)) {}
 
   bool ReadVersion();
   bool ReadEnd();
@@ -57,10 +69,13 @@ class CodecReader {
   bool Fail(std::string message);
   bool Unexpected(std::string_view wanted, CodecTag found);
   const absl::Status& error() const { return error_; }
+  // For the refs in a value; may be null.
+  const std::shared_ptr<CallRouter>& router() const { return router_; }
 
  private:
   std::string_view all_;
   std::string_view rest_;
+  const std::shared_ptr<CallRouter> router_;
   absl::Status error_;
 };
 

@@ -259,7 +259,7 @@ struct Codec<M> {
     std::string_view name, bytes;
     if (!reader.ExpectTag(CodecTag::kMessage, "a message") || !reader.ReadBytes(name)) return false;
     if (name != message.GetTypeName()) {
-      return reader.Fail("expected a " + message.GetTypeName() + ", found a " + std::string(name.substr(0, 100)));
+      return reader.Fail("expected a " + message.GetTypeName() + ", found a " + ShownName(name));
     }
     if (!reader.ReadBytes(bytes)) return false;
     return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||

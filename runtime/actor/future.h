@@ -2,11 +2,13 @@
 // Promise<R> and Future<R>: a result that arrives once. Future<void> carries an absl::Status, every other Future<R> an
 // absl::StatusOr<R>.
 //
-// A Future is used up by one Get or one Then. A Promise whose last copy goes away without a result sets UNAVAILABLE, so
-// that nobody waits for ever. Both are safe to use from any thread.
+// A Future is used up by one Get, one Then or one co_await (task.h). A Promise whose last copy goes away without a
+// result sets UNAVAILABLE, so that nobody waits for ever. Both are safe to use from any thread.
 //
 //   absl::StatusOr<int64_t> sum = counter.Call<&Counter::Add>(5).Get();
 //   counter.Call<&Counter::Add>(5).Then([](absl::StatusOr<int64_t> sum) { ... });
+//
+// Several at once: wait.h.
 #pragma once
 
 #include <functional>
@@ -16,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/actor/future_state.h"
 #include "runtime/base/check.h"
 #include "runtime/base/monotonic.h"
-#include "runtime/base/mutex.h"
 
 namespace troupe {
 
@@ -33,19 +35,20 @@ struct FutureResult<void> {
   using type = absl::Status;
 };
 
-// What a promise and its future share.
 template <typename Result>
-class FutureState {
+class FutureState : public FutureBase {
  public:
   using Callback = std::function<void(Result)>;
 
   // The first result counts.
   void Set(Result result) {
     Callback callback;
+    Observers observers;
     {
       MutexLock lock(mutex_);
       if (set_) return;
       set_ = true;
+      observers.swap(observers_);
       if (callback_) {
         callback = std::move(callback_);
       } else {
@@ -53,6 +56,7 @@ class FutureState {
         changed_.NotifyAll();
       }
     }
+    for (auto& [id, observer] : observers) observer();
     if (callback) callback(std::move(result));
   }
 
@@ -70,11 +74,6 @@ class FutureState {
     callback(*std::move(result));
   }
 
-  bool Wait(Monotonic deadline) {
-    MutexLock lock(mutex_);
-    return changed_.WaitUntil(lock, deadline, [this] { return set_; });
-  }
-
   Result Take() {
     MutexLock lock(mutex_);
     TROUPE_CHECK(result_.has_value(), "a future is used once");
@@ -84,11 +83,8 @@ class FutureState {
   }
 
  private:
-  Mutex mutex_;
-  ConditionVariable changed_;
-  bool set_ = false;
-  std::optional<Result> result_;
-  Callback callback_;
+  std::optional<Result> result_ ABSL_GUARDED_BY(mutex_);
+  Callback callback_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace internal
@@ -105,12 +101,14 @@ class [[nodiscard]] Future {
 
   bool valid() const { return state_ != nullptr; }
   // Whether Get would not wait.
-  bool Ready() const { return state_->Wait(Monotonic()); }
+  bool Ready() const { return state_->IsSet(); }
 
   // Waits. A call's future ends by itself at the call's deadline; `deadline` may end the waiting sooner, with
-  // DEADLINE_EXCEEDED: the future is then still good, and Get may be tried again.
+  // DEADLINE_EXCEEDED: the future is then still good, and Get may be tried again. In a handler it occupies the actor:
+  // a wait that could only end after itself (a call to oneself, a cycle of actors that wait for each other) is
+  // FAILED_PRECONDITION with CALL_DEADLOCK.
   Result Get(Monotonic deadline = Monotonic::Infinite()) {
-    if (!state_->Wait(deadline)) return absl::DeadlineExceededError("no result yet");
+    if (absl::Status waited = internal::WaitFor(*state_, {state_.get()}, deadline); !waited.ok()) return waited;
     return std::exchange(state_, nullptr)->Take();
   }
 
@@ -118,12 +116,22 @@ class [[nodiscard]] Future {
   // (of a transport, or of an actor). The callback must be short and must not block.
   void Then(std::function<void(Result)> callback) { std::exchange(state_, nullptr)->Then(std::move(callback)); }
 
+  // The result is not wanted any more: the future of a call ends with CALL_CANCELLED, unless it has ended already. A
+  // call that was not begun is not begun; one that runs is not interrupted.
+  void Cancel() {
+    if (state_->call() != nullptr) state_->call()->Cancel();
+  }
+
   // A future that is ready.
   static Future Of(Result result) {
     Future future(std::make_shared<internal::FutureState<Result>>());
     future.state_->Set(std::move(result));
     return future;
   }
+
+  // For wait.h and task.h.
+  internal::FutureBase* base() const { return state_.get(); }
+  std::shared_ptr<internal::FutureState<Result>> TakeState() { return std::exchange(state_, nullptr); }
 
  private:
   template <typename>
@@ -144,6 +152,9 @@ class Promise {
 
   // The first result counts.
   void Set(Result result) const { share_->state->Set(std::move(result)); }
+
+  // For Ref: the call that the future answers. Before the future is shared.
+  void SetCall(std::shared_ptr<internal::PendingCall> call) { share_->state->SetCall(std::move(call)); }
 
  private:
   struct Share {

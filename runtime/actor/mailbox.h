@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mailbox: the messages that wait for one actor, in the order they came, bounded in number and in bytes. Any thread may
-// push; one thread pops.
+// Mailbox: the messages that wait for one actor, in the order they came, bounded in number and in bytes. Has no lock: it
+// stands under its actor's.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "runtime/base/monotonic.h"
-#include "runtime/base/mutex.h"
 
 namespace troupe {
 
@@ -27,9 +25,8 @@ class Mailbox {
  public:
   explicit Mailbox(MailboxLimits limits) : limits_(limits) {}
 
-  // Any thread. RESOURCE_EXHAUSTED: full (says of what; `message` is untouched). UNAVAILABLE: closed.
+  // RESOURCE_EXHAUSTED: full (says of what; `message` is untouched). UNAVAILABLE: closed.
   absl::Status Push(Message&& message, size_t bytes) {
-    MutexLock lock(mutex_);
     if (closed_) return absl::UnavailableError("the actor is stopping");
     if (messages_.size() >= limits_.messages_max) {
       return absl::ResourceExhaustedError("the mailbox is full: " + std::to_string(messages_.size()) + " messages");
@@ -41,16 +38,10 @@ class Mailbox {
     }
     messages_.emplace_back(std::move(message), bytes);
     bytes_ += bytes;
-    if (waiting_) pushed_.NotifyOne();
     return absl::OkStatus();
   }
 
-  // The actor's thread only. Empty: closed, or nothing came until the deadline.
-  std::optional<Message> Pop(Monotonic deadline) {
-    MutexLock lock(mutex_);
-    waiting_ = true;
-    pushed_.WaitUntil(lock, deadline, [this] { return closed_ || !messages_.empty(); });
-    waiting_ = false;
+  std::optional<Message> Pop() {
     if (messages_.empty()) return std::nullopt;
     auto [message, bytes] = std::move(messages_.front());
     messages_.pop_front();
@@ -58,31 +49,38 @@ class Mailbox {
     return std::move(message);
   }
 
-  // Takes no more; returns what waited, for its senders to be told. Any thread; again: empty.
+  // Takes the first out for which `matches` holds.
+  template <typename Predicate>
+  std::optional<Message> Remove(Predicate matches) {
+    for (auto it = messages_.begin(); it != messages_.end(); ++it) {
+      if (!matches(it->first)) continue;
+      auto [message, bytes] = std::move(*it);
+      messages_.erase(it);
+      bytes_ -= bytes;
+      return std::move(message);
+    }
+    return std::nullopt;
+  }
+
+  // Takes no more; returns what waited, for its senders to be told. Again: empty.
   std::vector<Message> Close() {
-    MutexLock lock(mutex_);
     closed_ = true;
     std::vector<Message> left;
     for (auto& [message, bytes] : messages_) left.push_back(std::move(message));
     messages_.clear();
     bytes_ = 0;
-    pushed_.NotifyAll();
     return left;
   }
 
-  size_t size() const {
-    MutexLock lock(mutex_);
-    return messages_.size();
-  }
+  bool empty() const { return messages_.empty(); }
+  size_t size() const { return messages_.size(); }
+  size_t bytes() const { return bytes_; }
 
  private:
   const MailboxLimits limits_;
-  mutable Mutex mutex_;
-  ConditionVariable pushed_;
-  std::deque<std::pair<Message, size_t>> messages_ ABSL_GUARDED_BY(mutex_);
-  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // Nobody is woken who is awake.
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<std::pair<Message, size_t>> messages_;
+  size_t bytes_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace troupe

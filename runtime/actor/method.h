@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -13,7 +15,11 @@
 #include "absl/status/statusor.h"
 #include "runtime/actor/call_error.h"
 #include "runtime/actor/codec.h"
+#include "runtime/actor/exception_status.h"
 #include "runtime/actor/future.h"
+#include "runtime/actor/stream.h"
+#include "runtime/actor/strand.h"
+#include "runtime/actor/task.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
@@ -22,14 +28,32 @@ class Actor;
 
 namespace internal {
 
-// Takes the encoded result once; from any thread.
+// Takes the encoded result once; from any thread. Empty for one-way messages.
 using MethodReply = std::function<void(absl::StatusOr<std::string>)>;
-using MethodInvoker = void (*)(Actor& actor, std::string_view arguments, MethodReply reply);
 
-// INTERNAL with the text of the exception that is being handled. Call it inside a catch block.
-absl::Status ExceptionStatus(std::string_view where);
+struct Invocation {
+  std::string arguments;
+  MethodReply reply;
+  std::shared_ptr<StreamSink> sink;  // Null unless the caller asked for a stream.
 
-// R of R, absl::StatusOr<R> and Future<R>; void of absl::Status.
+  void Reply(absl::StatusOr<std::string> result) const {
+    if (reply) reply(std::move(result));
+  }
+};
+// In the actor's turn, with its strand as the current one.
+using MethodInvoker = void (*)(Actor& actor, Invocation call);
+
+// Names a method in the options below.
+template <auto kMethod>
+struct MethodTag {};
+
+// What TROUPE_REENTRANT says of a method, found beside its class.
+template <typename Class, auto kMethod>
+constexpr bool TroupeReentrant(const Class*, MethodTag<kMethod>) {
+  return false;
+}
+
+// R of R, absl::StatusOr<R>, Future<R> and Task of either; void of absl::Status and Stream<T>.
 template <typename T>
 struct WireResult {
   using type = T;
@@ -44,6 +68,32 @@ struct WireResult<absl::StatusOr<T>> {
 };
 template <typename T>
 struct WireResult<Future<T>> {
+  using type = T;
+};
+
+template <typename T>
+struct WireResult<Task<T>> : WireResult<T> {};
+template <typename T>
+struct WireResult<Stream<T>> {
+  using type = void;
+};
+
+template <typename T>
+inline constexpr bool kIsFuture = false;
+template <typename T>
+inline constexpr bool kIsFuture<Future<T>> = true;
+template <typename T>
+inline constexpr bool kIsTask = false;
+template <typename T>
+inline constexpr bool kIsTask<Task<T>> = true;
+template <typename T>
+struct StreamItem {
+  static constexpr bool kIsStream = false;
+};
+template <typename T>
+struct StreamItem<Stream<T>> {
+  static_assert(HasCodec<T>, "an item of this type cannot travel (codec.h)");
+  static constexpr bool kIsStream = true;
   using type = T;
 };
 
@@ -90,50 +140,86 @@ inline absl::Status BadResult(const absl::Status& status) {
 }
 
 template <typename R>
-typename Future<R>::Result DecodeResult(const absl::StatusOr<std::string>& bytes) {
+typename Future<R>::Result DecodeResult(const absl::StatusOr<std::string>& bytes,
+                                        const std::shared_ptr<CallRouter>& router) {
   if (!bytes.ok()) return bytes.status();
   if constexpr (std::is_void_v<R>) {
     auto value = Decode<std::tuple<>>(*bytes);
     return value.ok() ? absl::OkStatus() : BadResult(value.status());
   } else {
-    auto value = Decode<R>(*bytes);
+    auto value = Decode<R>(*bytes, router);
     if (!value.ok()) return BadResult(value.status());
     return value;
   }
 }
 
-template <typename T>
-inline constexpr bool kIsFuture = false;
-template <typename T>
-inline constexpr bool kIsFuture<Future<T>> = true;
+// Runs a Task or a Stream to its end. Holds the arguments, so that references to them stay good.
+template <typename Class, auto kMethod>
+struct OpenHandler : std::enable_shared_from_this<OpenHandler<Class, kMethod>> {
+  using Traits = MethodTraits<decltype(kMethod)>;
+  using Returns = typename Traits::Returns;
+  static constexpr bool kReentrant = TroupeReentrant(static_cast<const Class*>(nullptr), MethodTag<kMethod>{});
+
+  explicit OpenHandler(typename Traits::Arguments values) : arguments(std::move(values)) {}
+
+  void Run(Class& actor, Invocation call) {
+    body.emplace(std::apply([&](auto&... args) { return (actor.*kMethod)(std::move(args)...); }, arguments));
+    Strand* strand = Strand::Current();
+    strand->Opened(kReentrant);
+    auto done = [self = this->shared_from_this(), strand, reply = call.reply](auto result) {
+      if (reply) reply(EncodeResult(result));
+      strand->Closed(kReentrant);
+    };
+    if constexpr (kIsTask<Returns>) {
+      body->Start(std::move(done));
+    } else {
+      body->Start(std::move(call.sink), std::move(done));
+    }
+  }
+
+  typename Traits::Arguments arguments;
+  std::optional<Returns> body;  // Goes before the arguments.
+};
+
+inline absl::Status WrongWay(bool is_stream) {
+  return CallErrorStatus(v1::CallError::CALL_MALFORMED,
+                         is_stream ? "the method yields a stream: use Ref::Stream" : "the method yields no stream");
+}
 
 // Decodes, calls, encodes. An exception of the handler becomes its status.
 template <typename Class, auto kMethod>
-void InvokeMethod(Actor& actor, std::string_view arguments, MethodReply reply) {
+void InvokeMethod(Actor& base, Invocation call) {
   using Traits = MethodTraits<decltype(kMethod)>;
   using Returns = typename Traits::Returns;
-  auto values = Decode<typename Traits::Arguments>(arguments);
+  constexpr bool kIsStream = StreamItem<Returns>::kIsStream;
+  if (kIsStream != (call.sink != nullptr)) return call.Reply(WrongWay(kIsStream));
+  Strand* strand = Strand::Current();
+  auto values = Decode<typename Traits::Arguments>(call.arguments, strand == nullptr ? nullptr : strand->router());
   if (!values.ok()) {
-    return reply(CallErrorStatus(v1::CallError::CALL_MALFORMED, "the arguments: " + MessageOf(values.status())));
+    return call.Reply(CallErrorStatus(v1::CallError::CALL_MALFORMED, "the arguments: " + MessageOf(values.status())));
   }
-  auto call = [&]() -> Returns {
-    return std::apply(
-        [&](auto&... args) -> Returns { return (static_cast<Class&>(actor).*kMethod)(std::move(args)...); }, *values);
+  Class& actor = static_cast<Class&>(base);
+  auto run = [&]() -> Returns {
+    return std::apply([&](auto&... args) -> Returns { return (actor.*kMethod)(std::move(args)...); }, *values);
   };
   try {
-    if constexpr (kIsFuture<Returns>) {
-      call().Then([reply = std::move(reply)](auto result) { reply(EncodeResult(result)); });
+    if constexpr (kIsTask<Returns> || kIsStream) {
+      std::make_shared<OpenHandler<Class, kMethod>>(*std::move(values))->Run(actor, call);
+    } else if constexpr (kIsFuture<Returns>) {
+      run().Then([call](auto result) { call.Reply(EncodeResult(result)); });
     } else if constexpr (std::is_void_v<Returns>) {
-      call();
-      reply(EncodeResult(absl::OkStatus()));
+      run();
+      call.Reply(EncodeResult(absl::OkStatus()));
     } else if constexpr (std::is_same_v<Returns, absl::Status> ||
                          !std::is_same_v<Returns, typename WireResult<Returns>::type>) {
-      reply(EncodeResult(call()));
+      call.Reply(EncodeResult(run()));
     } else {
-      reply(Encode(call()));
+      call.Reply(Encode(run()));
     }
   } catch (...) {
-    reply(ExceptionStatus("the method"));
+    absl::Status error = ExceptionStatus("the method");
+    if (strand != nullptr) strand->Threw(error);
+    call.Reply(error);
   }
 }
 

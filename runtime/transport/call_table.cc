@@ -31,6 +31,11 @@ std::optional<OpenCall> CallTable::Take(uint64_t id) {
   return call;
 }
 
+const OpenCall* CallTable::Find(uint64_t id) const {
+  auto found = calls_.find(id);
+  return found == calls_.end() ? nullptr : &found->second;
+}
+
 std::vector<OpenCall> CallTable::TakeExpired(Monotonic now) {
   std::vector<OpenCall> taken;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/actor/call_router.h"
+#include "runtime/actor/stream_sink.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/monotonic.h"
 
@@ -32,6 +34,9 @@ struct OpenCall {
   Monotonic deadline;
   size_t bytes = 0;
   ReplyCallback reply;
+  std::shared_ptr<const ItemCallback> item;  // Of a stream from another process.
+  std::shared_ptr<StreamSink> sink;          // Of a stream within this process.
+  bool streams() const { return item != nullptr || sink != nullptr; }
 };
 
 class CallTable {
@@ -42,6 +47,8 @@ class CallTable {
   absl::StatusOr<uint64_t> Add(OpenCall&& call);
 
   std::optional<OpenCall> Take(uint64_t id);
+  // Null when it is not open. Valid until the next change.
+  const OpenCall* Find(uint64_t id) const;
   // In the order in which they were made, each of these:
   std::vector<OpenCall> TakeExpired(Monotonic now);
   std::vector<OpenCall> TakeStream(uint64_t stream);

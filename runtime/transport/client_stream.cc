@@ -32,16 +32,35 @@ absl::Status ClientStream::Send(v1::Envelope&& envelope) {
   {
     MutexLock lock(mutex_);
     if (closed_) return absl::UnavailableError("the connection has just ended");
-    if (!queue_.Push(std::move(envelope)))
+    if (!queue_.Push(std::move(envelope))) {
       return absl::ResourceExhaustedError("the queue to the other process is full");
-    if (writing_) return absl::OkStatus();
+    }
+  }
+  WriteNext();
+  return absl::OkStatus();
+}
+
+void ClientStream::SendAlways(v1::Envelope&& envelope) {
+  {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    queue_.PushAlways(std::move(envelope));
+  }
+  WriteNext();
+}
+
+void ClientStream::WriteNext() {
+  {
+    MutexLock lock(mutex_);
+    if (writing_ || closed_) return;
+    std::optional<v1::Frame> next = queue_.NextFrame();
+    if (!next.has_value()) return;
     writing_ = true;
-    write_frame_ = *queue_.NextFrame();
+    write_frame_ = *std::move(next);
     AddHold();  // The one of Open is still there, because it is not closed.
   }
   StartWrite(&write_frame_);
   RemoveHold();
-  return absl::OkStatus();
 }
 
 void ClientStream::OnWriteDone(bool ok) {
@@ -61,6 +80,8 @@ absl::Status ClientStream::TakeFrame() {
   for (v1::Envelope& envelope : *read_frame_.mutable_envelopes()) {
     if (envelope.has_reply()) {
       events_.reply(std::move(*envelope.mutable_reply()));
+    } else if (envelope.has_item()) {
+      events_.item(std::move(*envelope.mutable_item()));
     } else if (!envelope.has_hello()) {
       return absl::InvalidArgumentError("an envelope that only a caller sends");
     }

@@ -20,6 +20,7 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
   struct Events {
     // On gRPC's threads, one at a time.
     std::function<void(v1::ActorReply&&)> reply;
+    std::function<void(v1::StreamItem&&)> item;
     // Once, as the last. `greeted`: the other side had answered, so what was sent may have run.
     std::function<void(bool greeted, const absl::Status& status)> ended;
   };
@@ -32,6 +33,8 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
 
   // Any thread. RESOURCE_EXHAUSTED: the queue is full. UNAVAILABLE: the stream has ended.
   absl::Status Send(v1::Envelope&& envelope);
+  // Never refused: for grants and cancels, whose number open calls bound. Nothing happens after the end.
+  void SendAlways(v1::Envelope&& envelope);
 
   // Ends it soon; `ended` follows.
   void Cancel() { context_.TryCancel(); }
@@ -43,6 +46,8 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
   absl::Status TakeFrame();
+  // Starts a write unless one runs.
+  void WriteNext();
 
   const uint64_t id_;
   const Events events_;

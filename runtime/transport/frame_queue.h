@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-inline constexpr uint32_t kTransportProtocolVersion = 1;
+inline constexpr uint32_t kTransportProtocolVersion = 2;
 
 struct FrameLimits {
   size_t queue_envelopes_max = 65'536;

@@ -33,6 +33,20 @@ v1::Envelope CallEnvelope(uint64_t id, const ActorLife& target, std::string meth
   return envelope;
 }
 
+v1::StreamGrant GrantOf(uint64_t id, size_t items, size_t bytes) {
+  v1::StreamGrant grant;
+  grant.set_call_id(id);
+  grant.set_items(items);
+  grant.set_bytes(bytes);
+  return grant;
+}
+
+absl::Status NotSent(const ActorLife& target, const absl::Status& sent) {
+  auto kind = sent.code() == absl::StatusCode::kResourceExhausted ? v1::CallError::CALL_OVERLOADED
+                                                                  : v1::CallError::CALL_UNAVAILABLE;
+  return CallErrorStatus(kind, target.ToString() + ": " + MessageOf(sent) + "; the call did not run");
+}
+
 std::string DeathText(const ActorLife& life, const v1::ExitCause& cause) {
   return life.ToString() + " died: " + (cause.text().empty() ? "its process has ended" : cause.text());
 }
@@ -65,25 +79,30 @@ absl::Status Transport::Refuse(const ActorAddress& target, size_t bytes) {
                                                                std::to_string(options_.payload_bytes_max) + " allowed");
   }
   auto dead = dead_.find(target.life.path);
+  bool restarted_here = target.endpoint.empty() && host_.Living(target.life.path) > target.life.incarnation;
+  if (restarted_here) return absl::OkStatus();  // The host tells of the successor.
   if (dead == dead_.end() || target.life.incarnation > dead->second.incarnation) return absl::OkStatus();
   return DiedStatus(DeathText(target.life, dead->second.cause), dead->second.cause);
 }
 
-void Transport::Call(const ActorAddress& target, std::string method, std::string arguments, absl::Duration timeout,
-                     ReplyCallback reply) {
-  timeout = std::clamp(timeout, absl::ZeroDuration(), kCallTimeoutMax);
+uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
+  absl::Duration timeout = std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
+  bool here = IsHere(target);
   OpenCall call;
   call.target = target.life;
-  call.method = method;
+  call.method = outgoing.method;
   call.deadline = MonotonicNow() + timeout;
-  call.bytes = arguments.size();
-  call.reply = std::move(reply);
-  bool here = target.endpoint.empty() || host_.Has(target.life);
+  call.bytes = outgoing.arguments.size();
+  call.reply = std::move(outgoing.reply);
+  bool streams = static_cast<bool>(outgoing.item);
+  if (streams && here) call.sink = std::make_shared<StreamSink>(std::move(outgoing.item), outgoing.window);
+  if (streams && !here) call.item = std::make_shared<ItemCallback>(std::move(outgoing.item));
+  IncomingCall incoming = {{}, {}, call.deadline, nullptr, call.sink, {}};
   std::shared_ptr<ClientStream> stream;
   absl::StatusOr<uint64_t> id;
   {
     MutexLock lock(mutex_);
-    absl::Status refused = Refuse(target, arguments.size());
+    absl::Status refused = Refuse(target, outgoing.arguments.size());
     if (!refused.ok()) {
       id = refused;
     } else {
@@ -95,13 +114,130 @@ void Transport::Call(const ActorAddress& target, std::string method, std::string
       if (soonest) timer_changed_.NotifyAll();
     }
   }
-  if (!id.ok()) return call.reply(id.status());
-  if (here) return DeliverHere(target.life, *id, std::move(method), std::move(arguments), MonotonicNow() + timeout);
-  absl::Status sent = stream->Send(CallEnvelope(*id, target.life, std::move(method), std::move(arguments), timeout));
-  if (sent.ok()) return;
-  auto kind = sent.code() == absl::StatusCode::kResourceExhausted ? v1::CallError::CALL_OVERLOADED
-                                                                  : v1::CallError::CALL_UNAVAILABLE;
-  Complete(*id, CallErrorStatus(kind, target.life.ToString() + ": " + MessageOf(sent) + "; the call did not run"));
+  if (!id.ok()) {
+    call.reply(id.status());
+    return 0;
+  }
+  if (here) {
+    incoming.method = std::move(outgoing.method);
+    incoming.arguments = std::move(outgoing.arguments);
+    incoming.key = {this, *id};
+    incoming.reply = [weak = weak_from_this(), id = *id](absl::StatusOr<std::string> result) {
+      if (auto self = weak.lock()) self->Complete(id, std::move(result));
+    };
+    host_.Deliver(target.life, std::move(incoming));
+    return *id;
+  }
+  v1::Envelope envelope =
+      CallEnvelope(*id, target.life, std::move(outgoing.method), std::move(outgoing.arguments), timeout);
+  if (streams) *envelope.mutable_call()->mutable_window() = GrantOf(0, outgoing.window.items, outgoing.window.bytes);
+  if (absl::Status sent = stream->Send(std::move(envelope)); !sent.ok()) Complete(*id, NotSent(target.life, sent));
+  return *id;
+}
+
+absl::Status Transport::Send(const ActorAddress& target, std::string method, std::string arguments) {
+  bool here = IsHere(target);
+  std::shared_ptr<ClientStream> stream;
+  {
+    MutexLock lock(mutex_);
+    if (absl::Status refused = Refuse(target, arguments.size()); !refused.ok()) return refused;
+    if (!here) stream = StreamTo(target.endpoint);
+  }
+  if (here) {
+    Monotonic deadline = MonotonicNow() + kCallTimeoutDefault;
+    return host_.TryDeliver(target.life, {std::move(method), std::move(arguments), deadline, nullptr, nullptr, {}});
+  }
+  absl::Status sent =
+      stream->Send(CallEnvelope(0, target.life, std::move(method), std::move(arguments), kCallTimeoutDefault));
+  return sent.ok() ? sent : NotSent(target.life, sent);
+}
+
+bool Transport::IsHere(const ActorAddress& target) const {
+  return target.endpoint.empty() || host_.Living(target.life.path) == target.life.incarnation;
+}
+
+void Transport::Cancel(uint64_t id) {
+  std::optional<OpenCall> call;
+  {
+    MutexLock lock(mutex_);
+    call = calls_.Take(id);
+  }
+  if (!call.has_value()) return;
+  Abandon(*call);
+  call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED,
+                              call->method + " of " + call->target.ToString() + " was cancelled; it may have run"));
+}
+
+void Transport::Abandon(const OpenCall& call) {
+  if (call.sink != nullptr) call.sink->Cancel();
+  if (call.stream == 0) return host_.CancelCall(call.target, {this, call.id});
+  std::shared_ptr<ClientStream> stream;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [endpoint, open] : streams_) {
+      if (open->id() == call.stream) stream = open;
+    }
+  }
+  if (stream == nullptr) return;
+  v1::Envelope envelope;
+  envelope.mutable_cancel()->set_call_id(call.id);
+  *envelope.mutable_cancel()->mutable_target() = call.target.ToProto();
+  stream->SendAlways(std::move(envelope));
+}
+
+void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
+  std::shared_ptr<StreamSink> sink;
+  std::shared_ptr<ClientStream> stream;
+  {
+    MutexLock lock(mutex_);
+    const OpenCall* call = calls_.Find(id);
+    if (call == nullptr) return;
+    sink = call->sink;
+    for (const auto& [endpoint, open] : streams_) {
+      if (open->id() == call->stream) stream = open;
+    }
+  }
+  if (sink != nullptr) return sink->Grant(items, bytes);
+  if (stream == nullptr) return;
+  v1::Envelope envelope;
+  *envelope.mutable_grant() = GrantOf(id, items, bytes);
+  stream->SendAlways(std::move(envelope));
+}
+
+void Transport::TakeItem(v1::StreamItem&& item) {
+  std::shared_ptr<const ItemCallback> take;
+  {
+    MutexLock lock(mutex_);
+    if (const OpenCall* call = calls_.Find(item.call_id()); call != nullptr) take = call->item;
+  }
+  if (take != nullptr) (*take)(std::move(*item.mutable_value()));
+}
+
+uint64_t Transport::Watch(const ActorAddress& target, EndedCallback ended) {
+  v1::ExitCause cause;
+  bool lives_here = host_.Living(target.life.path) == target.life.incarnation;
+  {
+    MutexLock lock(mutex_);
+    auto dead = dead_.find(target.life.path);
+    bool known_dead = dead != dead_.end() && target.life.incarnation <= dead->second.incarnation;
+    if (!known_dead && (lives_here || !target.endpoint.empty())) {
+      watchers_.emplace(target.life.path, Watcher{++watches_made_, target.life, std::move(ended)});
+      return watches_made_;
+    }
+    if (known_dead) cause = dead->second.cause;
+  }
+  if (cause.text().empty()) cause.set_text("it does not live in this process");
+  ended(target.life, cause);
+  return 0;
+}
+
+void Transport::Unwatch(uint64_t watch) {
+  MutexLock lock(mutex_);
+  for (auto it = watchers_.begin(); it != watchers_.end(); ++it) {
+    if (it->second.id != watch) continue;
+    watchers_.erase(it);
+    return;
+  }
 }
 
 std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint) {
@@ -114,21 +250,15 @@ std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint) {
     uint64_t call_id = reply.call_id();
     if (auto self = weak.lock()) self->Complete(call_id, ResultOf(std::move(reply)));
   };
+  events.item = [weak](v1::StreamItem&& item) {
+    if (auto self = weak.lock()) self->TakeItem(std::move(item));
+  };
   events.ended = [weak, id, endpoint](bool greeted, const absl::Status& status) {
     if (auto self = weak.lock()) self->StreamEnded(id, endpoint, greeted, status);
   };
   stream = ClientStream::Open(MakeChannel(endpoint, options_.security), options_.process_name, options_.frames, id,
                               std::move(events));
   return stream;
-}
-
-void Transport::DeliverHere(const ActorLife& target, uint64_t id, std::string method, std::string arguments,
-                            Monotonic deadline) {
-  IncomingCall call = {std::move(method), std::move(arguments), deadline,
-                       [weak = weak_from_this(), id](absl::StatusOr<std::string> result) {
-                         if (auto self = weak.lock()) self->Complete(id, std::move(result));
-                       }};
-  host_.Deliver(target, std::move(call));
 }
 
 void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
@@ -163,13 +293,26 @@ void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool g
 
 void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   std::vector<OpenCall> calls;
+  std::vector<Watcher> watchers;
   {
     MutexLock lock(mutex_);
     Death& death = dead_[life.path];
     if (life.incarnation <= death.incarnation) return;
+    if (death.incarnation == 0) deaths_.push_back(life.path);
     death = {life.incarnation, cause};
+    if (deaths_.size() > kDeathsMax) {
+      dead_.erase(deaths_.front());
+      deaths_.pop_front();
+    }
     calls = calls_.TakeTarget(life);
+    auto [begin, end] = watchers_.equal_range(life.path);
+    for (auto it = begin; it != end;) {
+      bool over = it->second.life.incarnation <= life.incarnation;
+      if (over) watchers.push_back(std::move(it->second));
+      it = over ? watchers_.erase(it) : std::next(it);
+    }
   }
+  for (const Watcher& watcher : watchers) watcher.ended(watcher.life, cause);
   for (OpenCall& call : calls) call.reply(DiedStatus(DeathText(call.target, cause) + "; the call may have run", cause));
 }
 
@@ -207,6 +350,7 @@ void Transport::RunTimer() {
       late = calls_.TakeExpired(MonotonicNow());
     }
     for (OpenCall& call : late) {
+      if (call.streams()) Abandon(call);
       call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method + " of " + call.target.ToString() +
                                                                    " did not answer in time; it may have run"));
     }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,10 +50,15 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // To be served by this process' RpcServer, so that others can call its actors.
   grpc::Service* service();
 
-  void Call(const ActorAddress& target, std::string method, std::string arguments, absl::Duration timeout,
-            ReplyCallback reply) override;
+  uint64_t Call(const ActorAddress& target, OutgoingCall call) override;
+  absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
+  void Cancel(uint64_t call) override;
+  void Grant(uint64_t call, size_t items, size_t bytes) override;
+  uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
+  void Unwatch(uint64_t watch) override;
 
-  // That life (and those before it) has ended: open calls to it end with CALL_DIED, later ones fail at once.
+  // That life (and those before it) has ended: open calls to it end with CALL_DIED, later ones fail at once, watchers
+  // are told. Of a life in this process: before its host forgets it or has the next one.
   void MarkDead(const ActorLife& life, const v1::ExitCause& cause);
 
   // Ends every open call with CALL_UNAVAILABLE, every stream, and takes no more. Idempotent. Before
@@ -67,11 +73,21 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
     uint64_t incarnation = 0;
     v1::ExitCause cause;
   };
+  struct Watcher {
+    uint64_t id = 0;
+    ActorLife life;
+    EndedCallback ended;
+  };
+  // The newest dead life of so many replicas is remembered: calls to others that ended here answer CALL_UNAVAILABLE.
+  static constexpr size_t kDeathsMax = 65'536;
 
   Transport(TransportOptions options, ActorHost& host);
   absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DeliverHere(const ActorLife& target, uint64_t id, std::string method, std::string arguments, Monotonic deadline);
+  bool IsHere(const ActorAddress& target) const;
+  // Of a call that is not open any more, and whose answer nobody waits for: its stream ends, it is not begun.
+  void Abandon(const OpenCall& call);
+  void TakeItem(v1::StreamItem&& item);
   void Complete(uint64_t id, absl::StatusOr<std::string> result);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
   void RunTimer();
@@ -86,7 +102,10 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
-  std::map<ActorPath, Death> dead_ ABSL_GUARDED_BY(mutex_);  // The newest dead life of each; one entry a replica.
+  std::map<ActorPath, Death> dead_ ABSL_GUARDED_BY(mutex_);
+  std::deque<ActorPath> deaths_ ABSL_GUARDED_BY(mutex_);  // The keys of dead_, the oldest first.
+  uint64_t watches_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::multimap<ActorPath, Watcher> watchers_ ABSL_GUARDED_BY(mutex_);
   std::thread timer_;
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/transport/transport_service.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -31,14 +32,16 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
 
   // No more reads or writes; Finish once the write that runs has ended.
   void End(const grpc::Status& status) {
+    bool finish = false;
     {
       MutexLock lock(mutex_);
       if (ending_) return;
       ending_ = true;
       end_status_ = status;
-      if (writing_) return;
+      finish = !writing_;
     }
-    Finish(status);
+    CancelStreams();
+    if (finish) Finish(status);
   }
 
  private:
@@ -58,29 +61,105 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
     if (absl::Status status = checker_.Check(read_frame_); !status.ok()) return status;
     for (v1::Envelope& envelope : *read_frame_.mutable_envelopes()) {
       if (envelope.has_hello()) continue;
-      if (!envelope.has_call()) return absl::InvalidArgumentError("an envelope that only a receiver sends");
-      if (absl::Status status = TakeCall(*envelope.mutable_call()); !status.ok()) return status;
+      absl::Status taken;
+      if (envelope.has_call()) {
+        taken = TakeCall(*envelope.mutable_call());
+      } else if (envelope.has_grant()) {
+        if (auto sink = SinkOf(envelope.grant().call_id())) sink->Grant(envelope.grant().items(), envelope.grant().bytes());
+      } else if (envelope.has_cancel()) {
+        TakeCancel(envelope.cancel());
+      } else {
+        taken = absl::InvalidArgumentError("an envelope that only a receiver sends");
+      }
+      if (!taken.ok()) return taken;
     }
     return absl::OkStatus();
   }
 
   absl::Status TakeCall(v1::ActorCall& call) {
-    if (call.call_id() == 0) return absl::InvalidArgumentError("a call without an id");
     absl::Duration left = absl::Milliseconds(std::max<int64_t>(call.deadline_ms(), 0));
-    IncomingCall incoming = {std::move(*call.mutable_method()), std::move(*call.mutable_arguments()),
-                             MonotonicNow() + std::min(left, kCallTimeoutMax),
-                             [self = shared_from_this(), id = call.call_id()](absl::StatusOr<std::string> result) {
-                               self->Reply(id, std::move(result));
-                             }};
+    IncomingCall incoming;
+    incoming.method = std::move(*call.mutable_method());
+    incoming.arguments = std::move(*call.mutable_arguments());
+    incoming.deadline = MonotonicNow() + std::min(left, kCallTimeoutMax);
+    if (uint64_t id = call.call_id(); id != 0) {  // Else one way.
+      incoming.key = {this, id};
+      incoming.reply = [self = shared_from_this(), id](absl::StatusOr<std::string> result) {
+        self->Reply(id, std::move(result));
+      };
+      if (call.has_window()) incoming.sink = OpenStream(id, {call.window().items(), call.window().bytes()});
+    } else if (call.has_window()) {
+      return absl::InvalidArgumentError("a stream without an id");
+    }
     host_.Deliver(ActorLife::FromProto(call.target()), std::move(incoming));
     return absl::OkStatus();
   }
 
+  void TakeCancel(const v1::CallCancel& cancel) {
+    if (auto sink = SinkOf(cancel.call_id())) return sink->Cancel();
+    host_.CancelCall(ActorLife::FromProto(cancel.target()), {this, cancel.call_id()});
+  }
+
+  std::shared_ptr<StreamSink> OpenStream(uint64_t call_id, StreamWindow window) {
+    auto sink = std::make_shared<StreamSink>(
+        [weak = weak_from_this(), call_id](std::string item) {
+          if (auto self = weak.lock()) self->Item(call_id, std::move(item));
+        },
+        window);
+    MutexLock lock(mutex_);
+    streams_[call_id].sink = sink;
+    return sink;
+  }
+
+  std::shared_ptr<StreamSink> SinkOf(uint64_t call_id) {
+    MutexLock lock(mutex_);
+    auto found = streams_.find(call_id);
+    return found == streams_.end() ? nullptr : found->second.sink;
+  }
+
+  void CancelStreams() {
+    std::map<uint64_t, OpenStreamCall> streams;
+    {
+      MutexLock lock(mutex_);
+      streams.swap(streams_);
+    }
+    for (auto& [id, stream] : streams) stream.sink->Cancel();
+  }
+
+  void Item(uint64_t call_id, std::string item) {
+    if (item.size() > options_.payload_bytes_max) {
+      absl::Status error = TooLarge("an item of the stream", item.size());
+      std::shared_ptr<StreamSink> sink;
+      {
+        MutexLock lock(mutex_);
+        auto found = streams_.find(call_id);
+        if (found == streams_.end()) return;
+        found->second.error = error;
+        sink = found->second.sink;
+      }
+      return sink->Cancel();
+    }
+    v1::Envelope envelope;
+    envelope.mutable_item()->set_call_id(call_id);
+    envelope.mutable_item()->set_value(std::move(item));
+    Write(std::move(envelope));
+  }
+
+  absl::Status TooLarge(const std::string& what, size_t bytes) const {
+    return CallErrorStatus(v1::CallError::CALL_OVERLOADED, what + " has " + std::to_string(bytes) +
+                                                               " bytes, more than the " +
+                                                               std::to_string(options_.payload_bytes_max) + " allowed");
+  }
+
   void Reply(uint64_t call_id, absl::StatusOr<std::string> result) {
-    if (result.ok() && result->size() > options_.payload_bytes_max) {
-      result = CallErrorStatus(v1::CallError::CALL_OVERLOADED,
-                               "the result has " + std::to_string(result->size()) + " bytes, more than the " +
-                                   std::to_string(options_.payload_bytes_max) + " allowed");
+    if (result.ok() && result->size() > options_.payload_bytes_max) result = TooLarge("the result", result->size());
+    {
+      MutexLock lock(mutex_);
+      auto found = streams_.find(call_id);
+      if (found != streams_.end()) {
+        if (!found->second.error.ok()) result = found->second.error;
+        streams_.erase(found);
+      }
     }
     v1::Envelope envelope;
     v1::ActorReply& reply = *envelope.mutable_reply();
@@ -91,6 +170,10 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
       *reply.mutable_status() = ToErrorStatus(result.status());
       *reply.mutable_error() = CallErrorOf(result.status());
     }
+    Write(std::move(envelope));
+  }
+
+  void Write(v1::Envelope&& envelope) {
     {
       MutexLock lock(mutex_);
       if (ending_) return;
@@ -119,12 +202,20 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
         if (read) read_paused_ = false;
       }
     }
-    if (finish) return Finish(end_status_);
+    if (finish) {
+      CancelStreams();
+      return Finish(end_status_);
+    }
     if (write) StartWrite(&write_frame_);
     if (read) StartRead(&read_frame_);
   }
 
   void OnDone() override { service_.Forget(shared_from_this()); }
+
+  struct OpenStreamCall {
+    std::shared_ptr<StreamSink> sink;
+    absl::Status error;  // Of the transport's own.
+  };
 
   TransportService& service_;
   const TransportService::Options& options_;
@@ -136,7 +227,8 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
 
   Mutex mutex_;
   FrameQueue queue_ ABSL_GUARDED_BY(mutex_);
-  v1::Frame write_frame_;  // Owned by the write that runs.
+  std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.
+  v1::Frame write_frame_;                                               // Owned by the write that runs.
   bool writing_ ABSL_GUARDED_BY(mutex_) = true;
   bool read_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

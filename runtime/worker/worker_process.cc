@@ -112,8 +112,8 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
     context_ = std::make_unique<ActorContext>(setting, transport_, directory_.get());
     if (stop_.has_value()) context_->SetStopping();
   }
-  cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_, MailboxLimits{},
-                                      [this] { StopServing(); });
+  cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_,
+                                      ActorCellOptions{.before_destructor = [this] { StopServing(); }});
   if (!setting.head_endpoint.empty()) {
     follower_ = std::make_unique<DirectoryFollower>(context_->HeadChannel(), setting.self.path.job, *directory_);
   }

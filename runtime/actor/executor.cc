@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/actor/executor.h"
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/mutex.h"
+#include "runtime/env/clock.h"
+
+namespace troupe {
+
+struct ThreadPool::State {
+  using TimerKey = std::pair<Monotonic, uint64_t>;
+
+  ThreadPoolOptions options;
+  Mutex mutex;
+  ConditionVariable changed;
+  std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mutex);
+  std::map<TimerKey, std::function<void()>> timers ABSL_GUARDED_BY(mutex);
+  std::map<uint64_t, Monotonic> timer_times ABSL_GUARDED_BY(mutex);
+  uint64_t timers_made ABSL_GUARDED_BY(mutex) = 0;
+  int idle ABSL_GUARDED_BY(mutex) = 0;
+  int blocked ABSL_GUARDED_BY(mutex) = 0;
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  std::list<std::thread> threads ABSL_GUARDED_BY(mutex);
+  int running ABSL_GUARDED_BY(mutex) = 0;  // Threads that have not ended.
+
+  Monotonic NextTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return timers.empty() ? Monotonic::Infinite() : timers.begin()->first.first;
+  }
+  // More threads than tasks may use at once: the rest waited for futures and is done with it.
+  bool Surplus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return running - blocked > options.threads; }
+};
+
+ThreadPool::ThreadPool(ThreadPoolOptions options) : state_(std::make_shared<State>()) {
+  if (options.threads <= 0) options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.threads_max = std::max(options.threads_max, options.threads);
+  state_->options = options;
+}
+
+ThreadPool::~ThreadPool() {
+  std::list<std::thread> threads;
+  std::deque<std::function<void()>> tasks;  // Destroyed outside the lock.
+  std::map<State::TimerKey, std::function<void()>> timers;
+  {
+    MutexLock lock(state_->mutex);
+    state_->stopping = true;
+    threads.swap(state_->threads);
+    tasks.swap(state_->tasks);
+    timers.swap(state_->timers);
+    state_->changed.NotifyAll();
+  }
+  for (std::thread& thread : threads) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+}
+
+Monotonic ThreadPool::Now() const { return MonotonicNow(); }
+
+void ThreadPool::AddThread(const std::shared_ptr<State>& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  ++state->running;
+  state->threads.emplace_back([state] { Run(state); });
+}
+
+void ThreadPool::Run(const std::shared_ptr<State>& state) {
+  while (true) {
+    std::function<void()> task;
+    {
+      MutexLock lock(state->mutex);
+      while (true) {
+        if (state->stopping) return;
+        if (state->NextTimer() <= MonotonicNow()) {
+          auto timer = state->timers.extract(state->timers.begin());
+          state->timer_times.erase(timer.key().second);
+          task = std::move(timer.mapped());
+          break;
+        }
+        if (!state->tasks.empty()) {
+          task = std::move(state->tasks.front());
+          state->tasks.pop_front();
+          break;
+        }
+        if (state->Surplus()) {
+          --state->running;
+          auto self = std::find_if(state->threads.begin(), state->threads.end(), [](const std::thread& thread) {
+            return thread.get_id() == std::this_thread::get_id();
+          });
+          self->detach();
+          state->threads.erase(self);
+          return;
+        }
+        Monotonic next = state->NextTimer();
+        ++state->idle;
+        state->changed.WaitUntil(lock, next, [&] {
+          return state->stopping || !state->tasks.empty() || state->NextTimer() < next || state->Surplus();
+        });
+        --state->idle;
+      }
+    }
+    task();
+  }
+}
+
+void ThreadPool::Post(std::function<void()> task) {
+  MutexLock lock(state_->mutex);
+  if (state_->stopping) return;
+  state_->tasks.push_back(std::move(task));
+  if (state_->idle > 0) {
+    state_->changed.NotifyOne();
+  } else if (state_->running - state_->blocked < state_->options.threads &&
+             state_->running < state_->options.threads_max) {
+    AddThread(state_);
+  }
+}
+
+uint64_t ThreadPool::PostAt(Monotonic when, std::function<void()> task) {
+  MutexLock lock(state_->mutex);
+  if (state_->stopping) return 0;
+  uint64_t id = ++state_->timers_made;
+  bool soonest = when < state_->NextTimer();
+  state_->timers.emplace(State::TimerKey{when, id}, std::move(task));
+  state_->timer_times[id] = when;
+  if (state_->running == 0) AddThread(state_);
+  if (soonest) state_->changed.NotifyAll();
+  return id;
+}
+
+bool ThreadPool::CancelTimer(uint64_t id) {
+  std::function<void()> task;  // Destroyed outside the lock.
+  MutexLock lock(state_->mutex);
+  auto found = state_->timer_times.find(id);
+  if (found == state_->timer_times.end()) return false;
+  auto timer = state_->timers.find({found->second, id});
+  task = std::move(timer->second);
+  state_->timers.erase(timer);
+  state_->timer_times.erase(found);
+  return true;
+}
+
+bool ThreadPool::Wait(internal::FutureBase& future, Monotonic deadline) {
+  {
+    MutexLock lock(state_->mutex);
+    ++state_->blocked;
+    bool work = !state_->tasks.empty() || !state_->timers.empty();
+    if (work && state_->idle == 0 && state_->options.threads_max > state_->running) AddThread(state_);
+  }
+  bool set = future.WaitHere(deadline);
+  MutexLock lock(state_->mutex);
+  --state_->blocked;
+  if (state_->idle > 0 && state_->Surplus()) state_->changed.NotifyOne();
+  return set;
+}
+
+int ThreadPool::threads() const {
+  MutexLock lock(state_->mutex);
+  return state_->running;
+}
+
+}  // namespace troupe

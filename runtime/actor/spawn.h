@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpawnOptions: how an actor is made and what becomes of it when it fails. ActorSpawner: who makes them; Runtime and
+// ActorContext hand it typed arguments.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/actor/call_router.h"
+#include "runtime/actor/mailbox.h"
+
+namespace troupe {
+
+// A new life after a failure: an OnStart or a constructor that fails, a handler that throws (if asked for). The first
+// restart in a window is at once, the second after `backoff_initial`, then doubled up to `backoff_max`; one more than
+// `max` in a window and the actor stays ended ("quarantined"), with the last cause.
+struct RestartOptions {
+  int max = 0;
+  absl::Duration window = absl::Minutes(10);
+  absl::Duration backoff_initial = absl::Milliseconds(100);
+  absl::Duration backoff_max = absl::Seconds(10);
+  bool on_exception = false;  // A handler that throws ends the life; else only its caller is told.
+};
+
+struct SpawnOptions {
+  std::string name;  // Unique among the living of its runtime, [A-Za-z0-9_.-]+; "": the class's name and a number.
+  std::map<std::string, std::string> labels;
+  RestartOptions restart;
+  bool detached = false;  // It does not end with the actor that spawned it.
+  MailboxLimits mailbox;
+  bool own_thread = false;  // All its turns on one thread of its own: for libraries that want it, or long blocking work.
+};
+
+struct ActorInfo {
+  ActorAddress address;  // Of the newest life.
+  std::string actor_class;
+  std::map<std::string, std::string> labels;
+  int restarts = 0;
+  bool alive = false;
+  std::string reason;  // Why it is not alive; a sentence.
+};
+
+class ActorSpawner {
+ public:
+  virtual ~ActorSpawner() = default;
+
+  // Constructs and starts; returns when OnStart has ended. `arguments`: an encoded tuple. `parent`: its end ends the new
+  // actor (unless detached). INVALID_ARGUMENT: the arguments, or the name. ALREADY_EXISTS: the name. NOT_FOUND: no such
+  // class. RESOURCE_EXHAUSTED: too many actors. Otherwise what the constructor or OnStart said.
+  virtual absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments,
+                                             SpawnOptions options, const ActorLife* parent) = 0;
+  // The newest life of a name. NOT_FOUND: there never was one, or it has ended for good.
+  virtual absl::StatusOr<ActorInfo> Find(const std::string& name) const = 0;
+  virtual std::vector<ActorInfo> List() const = 0;
+  // Ends that life and what it has spawned, gracefully; OK when all is over, or was before. DEADLINE_EXCEEDED: a handler
+  // did not end in time; the stop goes on.
+  virtual absl::Status Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) = 0;
+};
+
+}  // namespace troupe
