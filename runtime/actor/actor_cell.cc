@@ -172,7 +172,8 @@ void ActorCell::Handle(IncomingCall call) {
 }
 
 void ActorCell::HandleSystem(const IncomingCall& call) {
-  absl::StatusOr<std::pair<std::string, std::string>> peer = Decode<std::pair<std::string, std::string>>(call.arguments);
+  absl::StatusOr<std::pair<std::string, std::string>> peer =
+      Decode<std::pair<std::string, std::string>>(call.arguments);
   if (!peer.ok()) return call.Reply(CallErrorStatus(v1::CallError::CALL_MALFORMED, MessageOf(peer.status())));
   absl::StatusOr<ActorLife> life = ActorLife::Parse(peer->first);
   if (!life.ok()) return call.Reply(CallErrorStatus(v1::CallError::CALL_MALFORMED, MessageOf(life.status())));

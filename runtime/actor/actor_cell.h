@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ActorCell: one living actor with its mailbox. Runs OnStart, the messages, what its tasks and timers go on with, OnStop
-// and the destructor, one after the other, in turns that its executor gives it.
+// ActorCell: one living actor with its mailbox. Runs OnStart, the messages, what its tasks and timers go on with,
+// OnStop and the destructor, one after the other, in turns that its executor gives it.
 #pragma once
 
 #include <deque>
@@ -18,8 +18,8 @@
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/executor.h"
 #include "runtime/actor/mailbox.h"
-#include "runtime/actor/stream_sink.h"
 #include "runtime/actor/strand.h"
+#include "runtime/actor/stream_sink.h"
 
 namespace troupe {
 

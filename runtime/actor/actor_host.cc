@@ -35,8 +35,8 @@ std::shared_ptr<ActorCell> ActorHost::Find(const ActorPath& path) const {
 absl::Status ActorHost::CheckLife(const ActorLife& target, const std::shared_ptr<ActorCell>& cell) {
   uint64_t living = cell == nullptr ? 0 : cell->life().incarnation;
   if (target.incarnation < living) {
-    return StaleEpochStatus(
-        target.ToString() + " has ended; incarnation " + std::to_string(living) + " lives now", living);
+    return StaleEpochStatus(target.ToString() + " has ended; incarnation " + std::to_string(living) + " lives now",
+                            living);
   }
   if (target.incarnation == living && cell != nullptr) return absl::OkStatus();
   return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, target.ToString() + " does not live in this process");

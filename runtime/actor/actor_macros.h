@@ -32,11 +32,10 @@
       ::troupe::internal::RegisterActor<Class>(static_cast<const __VA_ARGS__*>(nullptr)); \
   static_assert(true, "a semicolon follows")
 
-#define TROUPE_REENTRANT(Class, Name)                                                           \
-  [[maybe_unused]] inline constexpr bool TroupeReentrant(const Class*,                          \
-                                                         ::troupe::internal::MethodTag<&Class::Name>) { \
-    return true;                                                                                \
-  }                                                                                             \
+#define TROUPE_REENTRANT(Class, Name)                                                                                 \
+  [[maybe_unused]] inline constexpr bool TroupeReentrant(const Class*, ::troupe::internal::MethodTag<&Class::Name>) { \
+    return true;                                                                                                      \
+  }                                                                                                                   \
   static_assert(true, "a semicolon follows")
 
 #define TROUPE_METHODS(...) ::std::tuple(TROUPE_FOR_EACH_(TROUPE_METHOD_, __VA_ARGS__))

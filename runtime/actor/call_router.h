@@ -56,17 +56,18 @@ class CallRouter {
   // queue, a dead target). The id is for Cancel and Grant.
   virtual uint64_t Call(const ActorAddress& target, OutgoingCall call) = 0;
 
-  // One way: no reply travels. OK: it was accepted here (the actor's mailbox, or the queue to its process); what becomes
-  // of it later is not told. Errors as of a call that did not run. In order with calls.
+  // One way: no reply travels. OK: it was accepted here (the actor's mailbox, or the queue to its process); what
+  // becomes of it later is not told. Errors as of a call that did not run. In order with calls.
   virtual absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) = 0;
 
-  // The call ends with CALL_CANCELLED, if it has not ended; it is not begun, if it was not; a stream that runs is ended.
+  // The call ends with CALL_CANCELLED, if it has not ended; it is not begun, if it was not; a stream that runs is
+  // ended.
   virtual void Cancel(uint64_t call) = 0;
   // The stream may go on by that much.
   virtual void Grant(uint64_t call, size_t items, size_t bytes) = 0;
 
-  // `ended` runs once when that life is known to have ended (now, if it is), on any thread. The id is for Unwatch, after
-  // which it does not begin any more; 0: it has run.
+  // `ended` runs once when that life is known to have ended (now, if it is), on any thread. The id is for Unwatch,
+  // after which it does not begin any more; 0: it has run.
   using EndedCallback = std::function<void(const ActorLife&, const v1::ExitCause&)>;
   virtual uint64_t Watch(const ActorAddress& target, EndedCallback ended) = 0;
   virtual void Unwatch(uint64_t watch) = 0;

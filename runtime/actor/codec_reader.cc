@@ -7,10 +7,9 @@ namespace troupe::internal {
 namespace {
 
 std::string_view NameOf(CodecTag tag) {
-  static constexpr std::string_view kNames[] = {"an unknown tag", "a bool",    "a bool",  "an integer", "an integer",
-                                                "a float",        "a double",  "bytes",   "a list",     "a map",
-                                                "nothing",        "a message", "a tuple", "an array",   "a ref",
-                                                "a struct"};
+  static constexpr std::string_view kNames[] = {
+      "an unknown tag", "a bool", "a bool",  "an integer", "an integer", "a float",  "a double", "bytes",
+      "a list",         "a map",  "nothing", "a message",  "a tuple",    "an array", "a ref",    "a struct"};
   auto index = static_cast<size_t>(tag);
   return kNames[index < std::size(kNames) ? index : 0];
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mailbox: the messages that wait for one actor, in the order they came, bounded in number and in bytes. Has no lock: it
-// stands under its actor's.
+// Mailbox: the messages that wait for one actor, in the order they came, bounded in number and in bytes. Has no lock:
+// it stands under its actor's.
 #pragma once
 
 #include <cstddef>

@@ -17,8 +17,8 @@
 #include "runtime/actor/codec.h"
 #include "runtime/actor/exception_status.h"
 #include "runtime/actor/future.h"
-#include "runtime/actor/stream.h"
 #include "runtime/actor/strand.h"
+#include "runtime/actor/stream.h"
 #include "runtime/actor/task.h"
 #include "runtime/base/status.h"
 

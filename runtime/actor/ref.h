@@ -103,14 +103,14 @@ class Ref {
 
   // Calls a method that yields a stream; the timeout is that of the whole stream (an hour, unless WithTimeout).
   template <auto kMethod, typename... Args>
-  auto Stream(Args&&... args) const
-      -> StreamReader<typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type> {
+  auto Stream(Args&&... args) const -> StreamReader<
+      typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type> {
     return StreamWithin<kMethod>(StreamWindow(), std::forward<Args>(args)...);
   }
   // The same with another bound on what is produced ahead.
   template <auto kMethod, typename... Args>
-  auto StreamWithin(StreamWindow window, Args&&... args) const
-      -> StreamReader<typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type> {
+  auto StreamWithin(StreamWindow window, Args&&... args) const -> StreamReader<
+      typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type> {
     using Item = typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type;
     auto buffer = std::make_shared<internal::StreamBuffer<Item>>(router_, window);
     if (router_ == nullptr) {
@@ -128,9 +128,7 @@ class Ref {
   friend bool operator==(const Ref& a, const Ref& b) { return a.address() == b.address(); }
 
  private:
-  static absl::Status Nobody() {
-    return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "the ref names no actor");
-  }
+  static absl::Status Nobody() { return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "the ref names no actor"); }
 
   template <auto kMethod, typename... Args>
   static OutgoingCall Outgoing(absl::Duration timeout, Args&&... args) {

@@ -32,7 +32,8 @@ struct SpawnOptions {
   RestartOptions restart;
   bool detached = false;  // It does not end with the actor that spawned it.
   MailboxLimits mailbox;
-  bool own_thread = false;  // All its turns on one thread of its own: for libraries that want it, or long blocking work.
+  bool own_thread =
+      false;  // All its turns on one thread of its own: for libraries that want it, or long blocking work.
 };
 
 struct ActorInfo {
@@ -48,16 +49,16 @@ class ActorSpawner {
  public:
   virtual ~ActorSpawner() = default;
 
-  // Constructs and starts; returns when OnStart has ended. `arguments`: an encoded tuple. `parent`: its end ends the new
-  // actor (unless detached). INVALID_ARGUMENT: the arguments, or the name. ALREADY_EXISTS: the name. NOT_FOUND: no such
-  // class. RESOURCE_EXHAUSTED: too many actors. Otherwise what the constructor or OnStart said.
+  // Constructs and starts; returns when OnStart has ended. `arguments`: an encoded tuple. `parent`: its end ends the
+  // new actor (unless detached). INVALID_ARGUMENT: the arguments, or the name. ALREADY_EXISTS: the name. NOT_FOUND: no
+  // such class. RESOURCE_EXHAUSTED: too many actors. Otherwise what the constructor or OnStart said.
   virtual absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments,
                                              SpawnOptions options, const ActorLife* parent) = 0;
   // The newest life of a name. NOT_FOUND: there never was one, or it has ended for good.
   virtual absl::StatusOr<ActorInfo> Find(const std::string& name) const = 0;
   virtual std::vector<ActorInfo> List() const = 0;
-  // Ends that life and what it has spawned, gracefully; OK when all is over, or was before. DEADLINE_EXCEEDED: a handler
-  // did not end in time; the stop goes on.
+  // Ends that life and what it has spawned, gracefully; OK when all is over, or was before. DEADLINE_EXCEEDED: a
+  // handler did not end in time; the stop goes on.
   virtual absl::Status Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) = 0;
 };
 

@@ -50,9 +50,7 @@ class [[nodiscard]] Stream {
       if (internal::Strand::Current() != nullptr) internal::Strand::Current()->Threw(result_);
     }
     void return_value(absl::Status status) { result_ = std::move(status); }
-    auto yield_value(const T& value) {
-      return Yielded{false, sink_->Push(Encode(value))};
-    }
+    auto yield_value(const T& value) { return Yielded{false, sink_->Push(Encode(value))}; }
     template <typename R>
     internal::FutureAwaiter<R> await_transform(Future<R> future) {
       return internal::FutureAwaiter<R>(std::move(future));
@@ -115,8 +113,7 @@ class StreamBuffer {
  public:
   using Item = absl::StatusOr<std::optional<T>>;
 
-  StreamBuffer(std::shared_ptr<CallRouter> router, StreamWindow window)
-      : router_(std::move(router)), window_(window) {}
+  StreamBuffer(std::shared_ptr<CallRouter> router, StreamWindow window) : router_(std::move(router)), window_(window) {}
 
   void Push(std::string bytes);
   void End(absl::Status status);

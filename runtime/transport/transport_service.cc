@@ -65,7 +65,8 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
       if (envelope.has_call()) {
         taken = TakeCall(*envelope.mutable_call());
       } else if (envelope.has_grant()) {
-        if (auto sink = SinkOf(envelope.grant().call_id())) sink->Grant(envelope.grant().items(), envelope.grant().bytes());
+        if (auto sink = SinkOf(envelope.grant().call_id()))
+          sink->Grant(envelope.grant().items(), envelope.grant().bytes());
       } else if (envelope.has_cancel()) {
         TakeCancel(envelope.cancel());
       } else {

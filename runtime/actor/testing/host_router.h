@@ -35,8 +35,9 @@ class HostRouter : public CallRouter, public std::enable_shared_from_this<HostRo
     return id;
   }
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override {
-    return host_.TryDeliver(target.life, {std::move(method), std::move(arguments),
-                                          MonotonicNow() + kCallTimeoutDefault, nullptr, nullptr, {}});
+    return host_.TryDeliver(
+        target.life,
+        {std::move(method), std::move(arguments), MonotonicNow() + kCallTimeoutDefault, nullptr, nullptr, {}});
   }
   void Cancel(uint64_t id) override {
     Open call = Find(id);
