@@ -103,8 +103,9 @@ TEST_CASE("RunWorker: it hosts its actor until SIGTERM, runs OnStop and exits wi
   auto transport = Transport::Create(options, host);
   Promise<std::string> answered;
   Future<std::string> answer = answered.TakeFuture();
-  transport->Call({f.self, f.agent.ready->endpoint()}, "Echo.Say", Encode(std::tuple<std::string>("hi")),
-                  absl::Seconds(20), [answered](absl::StatusOr<std::string> bytes) { answered.Set(std::move(bytes)); });
+  OutgoingCall say = {"Echo.Say", Encode(std::tuple<std::string>("hi")), absl::Seconds(20)};
+  say.reply = [answered](absl::StatusOr<std::string> bytes) { answered.Set(std::move(bytes)); };
+  transport->Call({f.self, f.agent.ready->endpoint()}, std::move(say));
   CHECK(Decode<std::string>(answer.Get().value()).value() == "echo: hi");
   child.Signal(SIGTERM);
   CHECK(child.Wait() == 0);
@@ -129,8 +130,9 @@ TEST_CASE("RunWorker: an actor that does not stop within the grace ends the proc
   options.process_name = "test";
   options.security = f.security;
   auto transport = Transport::Create(options, host);
-  transport->Call({f.self, f.agent.ready->endpoint()}, "Echo.Hang", Encode(std::tuple<>()), absl::Seconds(20),
-                  [](const absl::StatusOr<std::string>&) {});
+  OutgoingCall hang = {"Echo.Hang", Encode(std::tuple<>()), absl::Seconds(20)};
+  hang.reply = [](const absl::StatusOr<std::string>&) {};
+  transport->Call({f.self, f.agent.ready->endpoint()}, std::move(hang));
   PauseFor(absl::Milliseconds(200));
   f.agent.Stop("enough", 100);
   CHECK(child.Wait() == 4);
