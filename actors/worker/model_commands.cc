@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "actors/model/files/hugging_face_folder.h"
@@ -11,6 +12,7 @@
 #include "actors/model/weights.h"
 #include "actors/rollout/engine/engine.h"
 #include "actors/tokenizer/tokenizer.h"
+#include "actors/trainer/core/checkpoint.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
 
@@ -26,12 +28,25 @@ struct GenerateOptions {
   int threads = 2;
 };
 
+// The model that was named: of a run's folder its newest whole checkpoint, which is told on stderr.
+absl::StatusOr<std::string> ModelPath(const std::string& given) {
+  std::string path = std::filesystem::path(ExpandHome(given)).lexically_normal().string();
+  if (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (!FileExists(path + "/checkpoints")) return path;
+  TROUPE_ASSIGN_OR_RETURN(CheckpointInfo newest, LatestCheckpoint(path + "/checkpoints", nullptr));
+  std::fprintf(stderr, "%s is a run's folder: taking %s\n", path.c_str(), newest.dir.c_str());
+  return newest.dir;
+}
+
 absl::Status Generate(const GenerateOptions& options) {
-  std::string path = ExpandHome(options.model);
+  TROUPE_ASSIGN_OR_RETURN(std::string path, ModelPath(options.model));
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(path));
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(path));
   std::string text = options.prompt;
   if (!options.raw) {
+    if (tokenizer->chat_template().empty()) {
+      return absl::InvalidArgumentError(path + " has no chat template; --raw gives it the prompt as it is");
+    }
     nlohmann::ordered_json messages = {{{"role", "user"}, {"content", options.prompt}}};
     TROUPE_ASSIGN_OR_RETURN(text, tokenizer->ApplyChatTemplate(messages));
   }
@@ -61,9 +76,15 @@ absl::Status Generate(const GenerateOptions& options) {
   return absl::OkStatus();
 }
 
-// A checkpoint without its training state, cast.
-absl::Status Export(const std::string& from, const std::string& to, const std::string& dtype) {
-  std::string path = ExpandHome(from);
+// A checkpoint without its training state, cast. The folder appears when it is whole.
+absl::Status Export(const std::string& from, const std::string& given_to, const std::string& dtype) {
+  TROUPE_ASSIGN_OR_RETURN(std::string path, ModelPath(from));
+  std::string to = (std::filesystem::path(ExpandHome(given_to)) / "").parent_path().string(), aside = to + ".tmp";
+  absl::StatusOr<std::vector<std::string>> there = ListDirectory(to);
+  if (!absl::IsNotFound(there.status()) && (!there.ok() || !there->empty())) {
+    return absl::InvalidArgumentError(to + " is there already; name a new folder");
+  }
+  if (FileExists(path + "/MANIFEST.json")) TROUPE_RETURN_IF_ERROR(VerifyCheckpoint(path));
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(path));
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(path));
   HuggingFaceFolderOptions options;
@@ -76,7 +97,13 @@ absl::Status Export(const std::string& from, const std::string& to, const std::s
     TROUPE_RETURN_IF_ERROR(source->Read(parameter.name, absl::MakeSpan(values)));
     return absl::Span<const float>(values);
   };
-  TROUPE_RETURN_IF_ERROR(WriteHuggingFaceFolder(ExpandHome(to), source->config(), tokenizer.get(), read, options));
+  TROUPE_RETURN_IF_ERROR(RemoveTree(aside));
+  absl::Status status = WriteHuggingFaceFolder(aside, source->config(), tokenizer.get(), read, options);
+  if (status.ok()) status = RenameDurably(aside, to);
+  if (!status.ok()) {
+    RemoveTree(aside).IgnoreError();
+    return status;
+  }
   std::fprintf(stderr, "exported %s as %s to %s\n", path.c_str(), dtype.c_str(), to.c_str());
   return absl::OkStatus();
 }
@@ -90,7 +117,7 @@ absl::Status MakeModel(const std::string& what, const std::string& to, uint64_t 
 
 int ExitStatusOf(const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", MessageOf(status).c_str());
+  std::fprintf(stderr, "troupe: %s\n", MessageOf(status).c_str());
   bool wrong_use = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
   return wrong_use ? 2 : 1;
 }

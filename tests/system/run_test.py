@@ -47,7 +47,7 @@ class RunTest(SystemTest):
             groups = [(line["training/first_group"], line["training/last_group"], line["training/rows"])
                       for _, line in sorted(steps.items())]
             self.assertEqual(groups, [(16 * step, 16 * step + 15, 128) for step in range(20)])
-            self.assertEqual(max(line["staleness/max"] for line in steps.values()), bound)
+            self.assertIn(max(line["staleness/max"] for line in steps.values()), range(1, bound + 1))
             self.assertGreater(steps[20]["critic/score/mean"], 0.85)
             self.assert_nothing_left()
             os.rename(self.run_folder(), f"{self.run_folder()}-{bound}")

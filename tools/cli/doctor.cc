@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe doctor: what this machine has and lacks, each with what to do.
 #include <sys/resource.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -15,6 +18,7 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/head_client.h"
 #include "tools/cli/text_table.h"
+#include "tools/cli/version.h"
 #include "tools/cli/worker_program.h"
 #include "troupe/v1/head.grpc.pb.h"
 
@@ -37,6 +41,32 @@ double MemoryAvailable() {
     if (key == "MemAvailable:") return kib * 1024;
   }
   return 0;
+}
+
+Finding CheckVersions() {
+  utsname system{};
+  uname(&system);
+  return {Grade::kGood, "troupe " + std::string(kVersion) + " on " + system.sysname + " " + system.release, ""};
+}
+
+Finding CheckClock() {
+  timex clock{};
+  if (adjtimex(&clock) >= 0 && (clock.status & STA_UNSYNC) == 0) return {Grade::kGood, "the clock is synchronized", ""};
+  return {Grade::kWarning, "the clock is not synchronized",
+          "with several machines run chrony or systemd-timesyncd: certificates and merged logs need it"};
+}
+
+// Reward functions in Python.
+Finding CheckPython() {
+  std::string path = EnvironmentVariable("PATH");
+  for (size_t begin = 0; begin <= path.size();) {
+    size_t end = std::min(path.find(':', begin), path.size());
+    std::string program = path.substr(begin, end - begin) + "/python3";
+    if (FileExists(program)) return {Grade::kGood, program + " is there", ""};
+    begin = end + 1;
+  }
+  return {Grade::kWarning, "no python3",
+          "reward functions in Python (roles.reward.python) need it: apt install python3"};
 }
 
 Finding CheckProcessors() {
@@ -117,13 +147,16 @@ Finding CheckToken() {
 }  // namespace
 
 int DoctorCommand(const Options&) {
-  Finding findings[] = {CheckProcessors(),
+  Finding findings[] = {CheckVersions(),
+                        CheckProcessors(),
                         CheckMemory(),
                         CheckDescriptors(),
                         CheckDisk(),
                         CheckSharedMemory(),
                         CheckPorts(),
+                        CheckClock(),
                         CheckDevices(),
+                        CheckPython(),
                         CheckToken(),
                         CheckProgram("troupe_worker", "every job"),
                         CheckProgram("troupe_keeper", "every job"),

@@ -2,6 +2,9 @@
 #include "tools/cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include "runtime/job/config_tree.h"
@@ -10,12 +13,47 @@
 namespace troupe::cli {
 namespace {
 
+constexpr double kWholeMax = 1LL << 53;  // what a double holds exactly
+
+// A number that the worker binary reads; CLI11's own range checks speak of 1.8e308.
+CLI::Validator NumberWithin(double min, double max, bool whole) {
+  auto check = [=](const std::string& text) -> std::string {
+    double value = 0;
+    bool fits = CLI::detail::lexical_cast(text, value) && value >= min && value <= max;
+    if (fits && (!whole || std::floor(value) == value)) return "";
+    char limits[64];
+    std::snprintf(limits, sizeof(limits), max < kWholeMax ? "from %g to %g" : "of at least %g", min, max);
+    return std::string("expected a ") + (whole ? "whole " : "") + "number " + limits + ", got '" + text + "'";
+  };
+  return CLI::Validator(check, "", "");
+}
+
+// What was wrong, the nearest option to one that is not known, and where to read on.
+std::string WrongUse(const CLI::App* app, const CLI::Error& error) {
+  const CLI::App* command = app->get_subcommands().empty() ? app : app->get_subcommands().front();
+  std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    std::vector<std::string> unknown = app->remaining(/*recurse=*/true), names;
+    auto first = std::find_if(unknown.begin(), unknown.end(), [](const std::string& word) { return word[0] == '-'; });
+    if (first == unknown.end()) first = unknown.begin();
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    std::string nearest = NearestOf(*first, names);
+    text = "no option or argument '" + *first + "' here" +
+           (nearest.empty() ? std::string() : ": did you mean '" + nearest + "'?");
+  }
+  std::string prefix = command == app ? "" : command->get_name() + " ";
+  return "troupe: " + text + "\n  see troupe " + prefix + "--help\n";
+}
+
 class Grammar {
  public:
   explicit Grammar(Options& options) : options_(options), app_("Troupe: RL post-training of language models.") {
     app_.name("troupe");
     app_.set_version_flag("--version", std::string(kVersion));
     app_.require_subcommand(1);
+    app_.failure_message(WrongUse);
     app_.footer("Example: troupe run examples/addition/job.yaml trainer.total_steps=12");
     AddJobs();
     AddCluster();
@@ -140,13 +178,29 @@ class Grammar {
     cancel->add_flag("--no-wait", options_.no_wait, "return at once");
   }
 
+  // Options that the worker binary reads.
+  CLI::Option* Passed(CLI::App* command, const std::string& name, const std::string& what) {
+    return command->add_option_function<std::string>(
+        name, [this, name](const std::string& value) { options_.rest.push_back(name + "=" + value); }, what);
+  }
+
+  CLI::Option* PassedFlag(CLI::App* command, const std::string& name, const std::string& what) {
+    return command->add_flag_callback(
+        name, [this, name] { options_.rest.push_back(name); }, what);
+  }
+
   void AddModels() {
     CLI::App* generate = Command("generate", "Try a model.", "troupe generate model.gguf \"What is 2 + 2?\"");
     generate->add_option("MODEL", options_.target, "a GGUF file or a Hugging Face folder")->required();
     generate->add_option("PROMPT", options_.prompt, "the prompt")->required();
-    generate->allow_extras();
-    generate->add_option("options", options_.rest, "--raw, --max-tokens N, --temperature T, --seed N");
-    generate->prefix_command();
+    Passed(generate, "--max-tokens", "longest answer (128)")->check(NumberWithin(1, kWholeMax, true));
+    Passed(generate, "--temperature", "0, the default: greedy")->check(NumberWithin(0, kWholeMax, false));
+    Passed(generate, "--top-k", "only the likeliest K (0: all)")->check(NumberWithin(0, kWholeMax, true));
+    Passed(generate, "--top-p", "only the likeliest of this probability (1: all)")->check(NumberWithin(0, 1, false));
+    Passed(generate, "--seed", "of the random numbers (1)")->check(NumberWithin(0, kWholeMax, true));
+    Passed(generate, "--threads", "processors to use (2)")->check(NumberWithin(1, kWholeMax, true));
+    CLI::Option* raw = PassedFlag(generate, "--raw", "the prompt as it is");
+    PassedFlag(generate, "--chat", "the prompt through the model's chat template (default)")->excludes(raw);
     CLI::App* exported = Command("export", "Write a checkpoint as a Hugging Face folder that others load.",
                                  "troupe export runs/addition/1/checkpoints/step_40 --to model --dtype bfloat16");
     exported->add_option("CHECKPOINT", options_.target, "a checkpoint's folder")->required();
@@ -187,9 +241,6 @@ bool ParseOptions(int argc, char** argv, Options& options, int& exit_code) {
   } catch (const CLI::ParseError& error) {
     exit_code = app.exit(error, std::cout, std::cerr) == 0 ? kDone : kWrongUse;
     return false;
-  }
-  for (CLI::App* command : app.get_subcommands()) {
-    if (command->get_name() == "generate") options.rest = command->remaining();
   }
   return true;
 }

@@ -43,14 +43,16 @@ absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
 }
 
 int GenerateCommand(const Options& options) {
-  std::vector<std::string> arguments = {"generate", options.target, options.prompt};
+  std::vector<std::string> arguments = {"generate"};
   arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
+  arguments.insert(arguments.end(), {"--", options.target, options.prompt});
   return Become(std::move(arguments));
 }
 
 int ExportCommand(const Options& options) {
-  std::vector<std::string> arguments = {"export", options.target, "--to", options.export_to};
-  if (!options.dtype.empty()) arguments.insert(arguments.end(), {"--dtype", options.dtype});
+  std::vector<std::string> arguments = {"export", "--to=" + options.export_to};
+  if (!options.dtype.empty()) arguments.push_back("--dtype=" + options.dtype);
+  arguments.insert(arguments.end(), {"--", options.target});
   return Become(std::move(arguments));
 }
 
