@@ -111,7 +111,8 @@ class Controller::Impl {
     for (const std::string& text : told) files_->Write(Note{"resume", text});
     if (prompts.train.filtered() > 0) {
       files_->Write(Note{"prompts_filtered", std::to_string(prompts.train.filtered()) +
-                                                 " prompts are too long and left out, the first in line " +
+                                                 (prompts.train.filtered() == 1 ? " prompt is" : " prompts are") +
+                                                 " too long and left out, the first in line " +
                                                  std::to_string(prompts.train.filtered_lines()[0]) + " of " +
                                                  config_.data.train});
     }
@@ -183,6 +184,11 @@ class Controller::Impl {
   void Carry(CheckpointBegin& prepare) {
     absl::StatusOr<std::string> directory = BeginCheckpoint(checkpoints_dir_, prepare.step);
     if (!directory.ok()) queue_->Push(CheckpointWritten{prepare.step, directory.status()});
+  }
+  void Carry(CheckpointAbandon& abandon) {
+    std::string aside = checkpoints_dir_ + "/step_" + std::to_string(abandon.step) + ".tmp";
+    if (absl::Status removed = RemoveTree(aside); !removed.ok())
+      std::fprintf(stderr, "%s\n", StatusText(removed).c_str());
   }
   void Carry(CheckpointCommit& commit) {
     absl::Status status = Commit(commit);

@@ -73,6 +73,7 @@ void PipelineState::AbandonCheckpoint(const absl::Status& why, Monotonic now) {
   saving_ += now - checkpoint_->started;
   int64_t step = checkpoint_->step;
   checkpoint_.reset();
+  out_->actions.push_back(CheckpointAbandon{step});
   std::string text = "checkpoint of step " + std::to_string(step) + " was not written: " + StatusText(why);
   out_->actions.push_back(Note{"checkpoint_failed", text + "; the one before it is intact"});
   if (absl::IsUnavailable(why)) return;  // a worker died: due again when it is back

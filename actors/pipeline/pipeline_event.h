@@ -66,6 +66,9 @@ struct CallRole {
 struct CheckpointBegin {  // an empty folder for the step
   int64_t step = 0;
 };
+struct CheckpointAbandon {  // removes what there is of it: what is not whole helps nobody and takes space
+  int64_t step = 0;
+};
 struct CheckpointCommit {  // writes the controller's part and the manifest; answered by CheckpointWritten
   int64_t step = 0;
   v1::PipelineSnapshot snapshot;
@@ -88,7 +91,7 @@ struct FinishPipeline {
   bool interrupted = false;
   std::string reason;
 };
-using PipelineAction =
-    std::variant<CallRole, CheckpointBegin, CheckpointCommit, WriteMetrics, WriteSample, Note, FinishPipeline>;
+using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, WriteMetrics,
+                                    WriteSample, Note, FinishPipeline>;
 
 }  // namespace troupe

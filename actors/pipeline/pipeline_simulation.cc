@@ -268,6 +268,9 @@ PipelineEvent PipelineSimulation::Generate(const CallRole& call, const v1::Gener
   if (rollout.version.step() < request.version().step()) {
     return CallFailed{call.call_id, absl::FailedPreconditionError("weights too old")};
   }
+  if (trainer_version_.step() >= options_.disk_full_at) {
+    return CallFailed{call.call_id, absl::ResourceExhaustedError("no space in the folder")};
+  }
   v1::GenerateResponse response;
   for (const v1::PromptTask& task : request.prompts()) {
     for (int32_t i = 0; i < task.n(); ++i) {

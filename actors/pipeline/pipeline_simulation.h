@@ -20,9 +20,10 @@ struct SimulationOptions {
   PipelineOptions pipeline;
   uint64_t prompts = 12;
   uint32_t seed = 0;
-  int kills = 0;                  // random deaths, of the controller too
-  int program_fault_of = 0;       // every so many rows (by hash) the reward program fails; 0: never
-  std::optional<int> stop_after;  // events, then StopRequested
+  int kills = 0;                     // random deaths, of the controller too
+  int program_fault_of = 0;          // every so many rows (by hash) the reward program fails; 0: never
+  int64_t disk_full_at = INT64_MAX;  // the step from which no rollout can write its rows
+  std::optional<int> stop_after;     // events, then StopRequested
 };
 
 // What was trained: the row ids of each step, and a hash chain over their contents.

@@ -34,6 +34,12 @@ absl::Duration Backoff(int failures) {
 
 }  // namespace
 
+// The others ask or prepare: that they went well says nothing for the work that failed before.
+bool PipelineState::IsWork(CallKind kind) {
+  return kind != CallKind::kRolloutState && kind != CallKind::kRestore && kind != CallKind::kUpdateWeights &&
+         kind != CallKind::kTrainerState && kind != CallKind::kLoad && kind != CallKind::kRelease;
+}
+
 PipelineState::PipelineState(PipelineOptions options, PipelineDurable durable)
     : options_(std::move(options)), durable_(std::move(durable)) {
   // Perhaps its line was not written before the controller died; the writer knows.
@@ -102,7 +108,7 @@ void PipelineState::OnCallDone(const CallDone& event, Monotonic now) {
   std::optional<Call> call = TakeCall(event.call_id, now);
   if (!call) return;  // of a worker that died, or of an earlier life of the controller
   Worker& worker = workers_[call->worker];
-  worker.failures = 0;
+  if (IsWork(call->kind)) worker.failures = 0;
   const RoleResponse& response = event.response;
   if (auto* state = std::get_if<v1::RolloutState>(&response)) worker.weights = *state;
   if (std::holds_alternative<v1::RestoreRowsResponse>(response)) worker.restored = true;

@@ -136,6 +136,7 @@ class PipelineState {
   Worker* Find(const WorkerName& name);
   bool Usable(const WorkerName& name, Monotonic now);  // up, and no backoff
   int OpenCalls(const WorkerName& name, std::initializer_list<CallKind> kinds) const;
+  static bool IsWork(CallKind kind);
   bool Calling(CallKind kind) const;
   std::set<std::string> UsableShards() const;
   void Fail(std::string reason);

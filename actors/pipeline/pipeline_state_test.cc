@@ -156,6 +156,15 @@ TEST_CASE("Pipeline: a reward program that always fails ends the job with a reas
   CHECK(simulation.finish()->reason.find("max_dropped_fraction") != std::string::npos);
 }
 
+TEST_CASE("Pipeline: a full disk ends the job with a reason after some tries", "[pipeline]") {
+  SimulationOptions options = Job(0, 2, 0);
+  options.disk_full_at = 4;
+  PipelineSimulation simulation(options);
+  REQUIRE(simulation.Run());
+  CHECK_FALSE(simulation.finish()->succeeded);
+  CHECK(simulation.finish()->reason.find("no space in the folder") != std::string::npos);
+}
+
 TEST_CASE("Pipeline: validation runs before training, at its steps and at the end, through deaths", "[pipeline]") {
   for (uint32_t seed = 0; seed < 10; ++seed) {
     SimulationOptions options = Job(seed % 2, 2, seed);

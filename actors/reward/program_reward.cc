@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/reward/program_reward.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -63,7 +61,7 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
     return !queue_.empty() ||
            std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.waiting.empty(); });
   };
-  while (busy()) {
+  while (busy() && broken_.ok()) {
     Monotonic now = MonotonicNow();
     for (Slot& slot : slots_) Feed(slot, inputs, now);
     Wait(now);
@@ -80,6 +78,10 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
       }
     }
   }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!done_[i])
+      outcomes_[i] = {.score = 0, .metrics = {}, .fault = RewardFault::kProgram, .fault_text = MessageOf(broken_)};
+  }
   return std::move(outcomes_);
 }
 
@@ -92,7 +94,7 @@ void ProgramReward::Feed(Slot& slot, absl::Span<const RewardInput> inputs, Monot
       size_t row = queue_.front();
       queue_.pop_front();
       Blame(row, MessageOf(program.status()));
-      return;
+      return CountCrash(MessageOf(program.status()));
     }
     slot.program = *std::move(program);
     slot.answered_ever = false;
@@ -111,22 +113,21 @@ void ProgramReward::Feed(Slot& slot, absl::Span<const RewardInput> inputs, Monot
 }
 
 void ProgramReward::Wait(Monotonic now) {
-  std::vector<pollfd> fds;
+  std::vector<ChildProgram*> programs;
   absl::Duration left = absl::Seconds(1);
   for (const Slot& slot : slots_) {
     if (slot.program == nullptr || slot.waiting.empty()) continue;
-    fds.push_back({slot.program->stdout_fd(), POLLIN, 0});
-    if (slot.program->HasUnsent()) fds.push_back({slot.program->stdin_fd(), POLLOUT, 0});
+    programs.push_back(slot.program.get());
     left = std::min(left, slot.progress + options_.timeout - now);
   }
-  int milliseconds = static_cast<int>(absl::ToInt64Milliseconds(std::max(left, absl::ZeroDuration()))) + 1;
-  if (!fds.empty()) ::poll(fds.data(), fds.size(), milliseconds);
+  ChildProgram::WaitAny(programs, left);
 }
 
 void ProgramReward::TakeLines(Slot& slot, absl::Span<const RewardInput> inputs, Monotonic now) {
   for (; !slot.lines.empty(); slot.lines.pop_front()) {
     if (TakeAnswer(slot, inputs, slot.lines.front())) {
       slot.answered_ever = true;
+      crashes_in_a_row_ = 0;
       slot.progress = now;
     } else if (!slot.lines.front().empty()) {
       ++nonsense_lines_;
@@ -169,8 +170,7 @@ bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs,
   return true;
 }
 
-// The program crashed or hangs: it is killed, the row that waited longest is to blame, the others wait for the next
-// one.
+// The program crashed, hangs, or took too long for the row that waited longest: it is killed.
 void ProgramReward::Lose(Slot& slot, const std::string& why, bool timed_out) {
   bool idle = slot.waiting.empty();
   bool answers_fault = timed_out && slot.answered_ever;
@@ -178,16 +178,27 @@ void ProgramReward::Lose(Slot& slot, const std::string& why, bool timed_out) {
   slot.lines.clear();
   ++restarts_;
   if (idle) return;
-  size_t row = slot.waiting.front();
-  slot.waiting.pop_front();
-  for (; !slot.waiting.empty(); slot.waiting.pop_back()) queue_.push_front(slot.waiting.back());
-  if (!answers_fault) return Blame(row, why);
-  done_[row] = true;
-  outcomes_[row] = {.score = 0, .metrics = {}, .fault = RewardFault::kAnswer, .fault_text = why};
+  if (answers_fault) {
+    size_t row = slot.waiting.front();
+    slot.waiting.pop_front();
+    done_[row] = true;
+    outcomes_[row] = {.score = 0, .metrics = {}, .fault = RewardFault::kAnswer, .fault_text = why};
+  } else {
+    CountCrash(why);
+  }
+  for (; !slot.waiting.empty(); slot.waiting.pop_back()) {
+    answers_fault ? queue_.push_front(slot.waiting.back()) : Blame(slot.waiting.back(), why);
+  }
+}
+
+void ProgramReward::CountCrash(const std::string& why) {
+  if (++crashes_in_a_row_ < options_.crashes_max) return;
+  broken_ = absl::InternalError(why + ", " + std::to_string(crashes_in_a_row_) +
+                                " times in a row without one answer (roles.reward.max_crashes)");
 }
 
 void ProgramReward::Blame(size_t row, const std::string& why) {
-  if (++failures_[row] < kTriesMax) return queue_.push_back(row);
+  if (++failures_[row] < kTriesMax) return queue_.push_front(row);
   done_[row] = true;
   outcomes_[row] = {.score = 0, .metrics = {}, .fault = RewardFault::kProgram, .fault_text = why};
 }
@@ -196,6 +207,7 @@ absl::StatusOr<std::unique_ptr<RewardScorer>> MakeProgramReward(const RewardFunc
   ProgramRewardOptions options;
   options.timeout = function.timeout;
   options.processes = function.workers;
+  options.crashes_max = function.max_crashes;
   if (!function.command.empty()) {
     options.argv = {"/bin/sh", "-c", "exec " + function.command};
   } else {

@@ -6,9 +6,10 @@
 // the time limit, the row that waited longest is to blame and the program is killed, with everything in its process
 // group, and restarted:
 //   - it had answered others before: this answer's fault (a verifier's limit), scored 0;
-//   - it had never answered: the program hangs; the row is tried once more, last, and then dropped.
-// A crash is blamed on the row that waited longest, which is tried once more. Others go to the next program without
-// blame.
+//   - it had never answered: the program hangs.
+// When it hangs or crashes, the rows that waited are suspects: each is tried once more, alone, so that only it can be
+// to blame, and dropped if it fails again. So many ends in a row without one answer are no row's fault: the function is
+// broken.
 #pragma once
 
 #include <deque>
@@ -16,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/reward/child_program.h"
 #include "actors/reward/reward_function.h"
 #include "runtime/base/monotonic.h"
+#include "runtime/env/child_program.h"
 
 namespace troupe {
 
@@ -29,6 +30,7 @@ struct ProgramRewardOptions {
   std::vector<std::string> argv;
   absl::Duration timeout = absl::Seconds(10);
   int64_t processes = 1;
+  int64_t crashes_max = 10;  // crashes and hangs in a row, without an answer
 };
 
 class ProgramReward final : public RewardScorer {
@@ -37,6 +39,8 @@ class ProgramReward final : public RewardScorer {
   static absl::StatusOr<std::unique_ptr<ProgramReward>> Start(ProgramRewardOptions options);
 
   std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) override;
+
+  absl::Status broken() const override { return broken_; }
 
   // Lines on stdout that were no answer, and programs that were started again, since Start.
   int64_t nonsense_lines() const { return nonsense_lines_; }
@@ -58,11 +62,14 @@ class ProgramReward final : public RewardScorer {
   bool TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs, const std::string& line);
   void Lose(Slot& slot, const std::string& why, bool timed_out);
   void Blame(size_t row, const std::string& why);
+  void CountCrash(const std::string& why);
 
   ProgramRewardOptions options_;
   std::vector<Slot> slots_;
   int64_t nonsense_lines_ = 0;
   int64_t restarts_ = 0;
+  int64_t crashes_in_a_row_ = 0;
+  absl::Status broken_;
 
   // During one Score.
   std::deque<size_t> queue_;

@@ -33,6 +33,7 @@ class Reward::Impl {
     std::vector<RewardInput> inputs;
     for (const v1::Row& row : rows) inputs.push_back(InputOf(row));
     std::vector<RewardOutcome> outcomes = scorer_->Score(inputs);
+    TROUPE_RETURN_IF_ERROR(scorer_->broken());
     v1::ScoreResponse response;
     for (size_t i = 0; i < rows.size(); ++i) {
       v1::RowScore* score = response.add_scores();

@@ -43,6 +43,8 @@ class RewardScorer {
   virtual ~RewardScorer() = default;
   // One outcome for each input, in their order. Never fails as a whole: faults are told by row.
   virtual std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) = 0;
+  // Not OK: it has given up, whatever the row; the job should end with this.
+  virtual absl::Status broken() const { return absl::OkStatus(); }
 };
 
 // INVALID_ARGUMENT: an unknown name, a pattern that is none; NOT_FOUND: no such file or program.

@@ -103,6 +103,29 @@ TEST_CASE("Reward: a crash is retried once, then only its row is dropped", "[rew
   CHECK(program->restarts() == 2);
 }
 
+TEST_CASE("Reward: rows of a batch that crashes are told apart, and a program that always crashes is given up",
+          "[reward]") {
+  PythonFile file(
+      "import os\n"
+      "def third(completions, **kwargs):\n"
+      "    if 'bad' in completions: os._exit(3)\n"
+      "    return [1.0] * len(completions)\n"
+      "def always(completions, **kwargs):\n"
+      "    os._exit(3)\n");
+  std::unique_ptr<RewardScorer> third = file.Make("third");
+  std::vector<RewardOutcome> out = third->Score(Rows({"a", "b", "bad", "c"}));
+  for (size_t i : {0, 1, 3}) CHECK((out[i].fault == RewardFault::kNone && out[i].score == 1));
+  CHECK(out[2].fault == RewardFault::kProgram);
+  CHECK(third->broken().ok());
+  std::unique_ptr<RewardScorer> always = file.Make("always");
+  for (const RewardOutcome& outcome : always->Score(Rows(std::vector<std::string>(200, "x")))) {
+    REQUIRE(outcome.fault == RewardFault::kProgram);
+  }
+  CHECK_THAT(std::string(always->broken().message()), Catch::Contains("exit status 3") &&
+                                                          Catch::Contains("10 times in a row") &&
+                                                          Catch::Contains("max_crashes"));
+}
+
 TEST_CASE("Reward: an answer that takes too long scores 0, the program goes on", "[reward]") {
   auto program = Shell(Cases("*slow*) sleep 60;;"));
   std::vector<RewardOutcome> out = program->Score(Rows({"a", "slow", "b"}));

@@ -29,6 +29,10 @@ class WeightedReward final : public RewardScorer {
     }
     return total;
   }
+  absl::Status broken() const override {
+    for (const Part& part : parts_) TROUPE_RETURN_IF_ERROR(Annotate(part.scorer->broken(), part.name));
+    return absl::OkStatus();
+  }
 
  private:
   std::vector<Part> parts_;

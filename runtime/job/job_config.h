@@ -72,6 +72,7 @@ struct RewardFunction {
   std::string command;                         // A program; one JSON object per line in and out.
   absl::Duration timeout = absl::Seconds(10);  // Of one answer.
   int64_t workers = 1;                         // Processes of a python or command function.
+  int64_t max_crashes = 10;  // Crashes and hangs of it in a row, without one answer, before the job fails.
 };
 
 struct RewardSection {

@@ -106,6 +106,8 @@ void VisitFields(V& v, RewardFunction& c) {
   v.Field("command", c.command, "a program that answers JSON lines");
   v.Field("timeout", c.timeout, "of one answer; beyond it the score is 0 and counted", Above(0));
   v.Field("workers", c.workers, "processes of a python or command function", Between(1, 256));
+  v.Field("max_crashes", c.max_crashes, "crashes and hangs in a row, without one answer, before the job fails",
+          AtLeast(1));
 }
 
 template <typename V>

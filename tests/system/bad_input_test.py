@@ -3,9 +3,12 @@
 
 import json
 import os
+import shutil
+import subprocess
+import time
 import unittest
 
-from harness import SystemTest
+from harness import SystemTest, read_json_lines, surviving_steps
 
 
 class BadInputTest(SystemTest):
@@ -66,14 +69,92 @@ class BadInputTest(SystemTest):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:crashes"'))
         with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
             file.write("\n\ndef crashes(prompts, completions, **columns):\n    import os\n    os._exit(7)\n")
-        # Each row costs two starts of the program, so few rows.
-        self.refuse(1, ["reward"], "run", job, "trainer.train_batch_size=2", "rollout.n=2")
+        begin = time.monotonic()
+        self.refuse(1, ["reward/0", "exit status 7", "10 times in a row", "roles.reward.max_crashes"], "run", job)
+        self.assertLess(time.monotonic() - begin, 25)
 
     def test_a_reward_of_nan_stops_the_job_with_a_clear_error(self):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:nan"'))
         with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
             file.write("\n\ndef nan(prompts, completions, **columns):\n    return [float('nan')] * len(prompts)\n")
         self.refuse(1, ["reward"], "run", job)
+
+    def test_a_prompt_longer_than_the_context_is_named_skipped_and_counted_or_refused(self):
+        job = self.job()
+        data = os.path.join(os.path.dirname(job), "train.jsonl")
+        with open(data, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        lines[4] = json.dumps({"prompt": "a" * 5000})
+        self.home.write("even_digits/train.jsonl", "\n".join(lines) + "\n")
+        out = f"trainer.output_dir={self.home.work}/out"
+        code, _, err = self.home.call("run", job, out, "trainer.total_steps=1", "data.filter_overlong_prompts=true")
+        self.assertEqual(code, 0, err)
+        told = [event["text"] for event in read_json_lines(f"{self.home.work}/out/events.jsonl")
+                if event.get("kind") == "prompts_filtered"]
+        self.assertEqual(len(told), 1)
+        for piece in ("1 prompt", "line 5", data):
+            self.assertIn(piece, told[0])
+            self.assertIn(piece, err)
+        self.refuse(1, [f"{data}:5", "5000 tokens", "filter_overlong_prompts"], "run", job,
+                    "data.filter_overlong_prompts=false", "data.truncation=error")
+
+    def test_a_corrupt_tokenizer_is_named(self):
+        out = os.path.join(self.home.work, "out")
+        code, _, err = self.home.call("run", self.job(), f"trainer.output_dir={out}", "trainer.total_steps=1")
+        self.assertEqual(code, 0, err)
+        job = self.job(("path: model, init: random", "path: model"))
+        shutil.copytree(os.path.join(out, "initial_model"), os.path.join(os.path.dirname(job), "model"),
+                        dirs_exist_ok=True)
+        path = os.path.join(os.path.dirname(job), "model/tokenizer.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for content in (text[:len(text) // 2], "", '{"model": {"type": "Unknown"}}'):
+            self.home.write("even_digits/model/tokenizer.json", content)
+            self.refuse(1, ["tokenizer.json"], "run", job)
+        os.remove(path)
+        self.refuse(1, ["tokenizer"], "run", job)
+
+    def test_a_corrupt_safetensors_model_is_named(self):
+        job = self.job(("path: model, init: random", "path: model"))
+        weights = os.path.join(os.path.dirname(job), "model/model.safetensors")
+        for content in (b"", b"\xff" * 64, b"\x10\0\0\0\0\0\0\0{\"a\": 1}        "):
+            with open(weights, "wb") as file:
+                file.write(content)
+            self.refuse(1, ["model.safetensors"], "run", job)
+
+    def test_data_that_is_no_json_lines_is_named(self):
+        job = self.job(("train: train.jsonl", "train: train.jsonl.gz"))
+        self.home.write("even_digits/train.jsonl.gz", "no gzip")
+        self.refuse(1, ["train.jsonl.gz"], "run", job)
+        self.home.write("even_digits/train.jsonl.gz", "")
+        self.refuse(1, ["train.jsonl.gz", "empty"], "run", job)
+
+    def test_a_full_disk_stops_the_job_and_after_space_is_freed_it_goes_on(self):
+        disk = os.path.join(self.home.work, "disk")
+        os.makedirs(disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], capture_output=True,
+                                 check=False)
+        if mounted.returncode != 0:
+            self.skipTest("only root may mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        with open(os.path.join(disk, "ballast"), "wb") as file:
+            file.write(b"x" * (1 << 20))
+        out = os.path.join(disk, "out")
+        arguments = ("run", self.job(), f"trainer.output_dir={out}", "trainer.save_freq=2", "trainer.total_steps=400",
+                     "trainer.resume=auto")
+        code, _, err = self.home.call(*arguments, timeout=100)
+        self.assertEqual(code, 1, err)
+        self.assertIn(out, err.split("failed after")[1].split("everything of it")[0])
+        self.assertIn("No space left on device", err)
+        self.assert_nothing_left()
+        kept = os.listdir(os.path.join(out, "checkpoints"))
+        self.assertTrue(kept and not [name for name in kept if name.endswith(".tmp")], kept)
+        done = max(surviving_steps(out))
+        os.remove(os.path.join(disk, "ballast"))
+        code, _, err = self.home.call(*arguments[:-2], f"trainer.total_steps={done + 2}", "trainer.resume=auto",
+                                      "trainer.max_checkpoints=1", timeout=50)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(surviving_steps(out)), list(range(1, done + 3)))
 
     def test_a_second_run_in_a_held_folder_is_refused(self):
         job = self.job()

@@ -99,10 +99,10 @@ class JobWatcher {
   std::thread thread_;
 };
 
-// New complete lines of a growing file.
+// New complete lines of a growing file, from `offset` on.
 class LineTail {
  public:
-  explicit LineTail(std::string path) : path_(std::move(path)) {}
+  explicit LineTail(std::string path, int64_t offset = 0) : path_(std::move(path)), offset_(offset) {}
   std::vector<std::string> Read() {
     std::vector<std::string> lines;
     std::ifstream file(path_, std::ios::binary);
@@ -120,7 +120,7 @@ class LineTail {
 
  private:
   std::string path_;
-  std::streamoff offset_ = 0;
+  std::streamoff offset_;
 };
 
 class Screen {
@@ -141,13 +141,14 @@ class Screen {
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1 : 79;
     Erase();
     for (const std::string& line : view.Panel(width, elapsed, color_)) {
+      if (size.ws_row > 2 && drawn_ + 2 > size.ws_row) break;  // what scrolls away cannot be erased
       std::cerr << line << "\n";
       ++drawn_;
     }
     std::cerr << std::flush;
   }
   void Erase() {
-    if (drawn_ > 0) std::cerr << "\x1b[" << drawn_ << "A\x1b[J";
+    if (drawn_ > 0) std::cerr << "\r\x1b[" << drawn_ << "A\x1b[J";  // Ctrl-C may have left "^C"
     drawn_ = 0;
   }
   bool live() const { return live_; }
@@ -202,6 +203,7 @@ void PrintSummary(const v1::Job& job, const ProgressView& view, double elapsed, 
     text += rewards;
   }
   if (!job.reason().empty()) text += "\n  " + job.reason();
+  if (job.interrupted() && options.owns_job) text += "\n  go on with: troupe resume " + job.spec().output_dir();
   if (!options.quiet) {
     for (const std::string& validation : view.validations()) text += "\n  held out, " + validation;
   }
@@ -220,6 +222,9 @@ int Follow(const HeadClient& head, const std::string& job_id, const FollowOption
   Screen screen(options.quiet);
   ProgressView view;
   LineTail metrics(options.output_dir.empty() ? "" : options.output_dir + "/metrics.jsonl");
+  std::string events_path = options.output_dir.empty() ? "" : options.output_dir + "/events.jsonl";
+  absl::StatusOr<FileInfo> told_before = StatFile(events_path);  // by an earlier run in this folder
+  LineTail events(events_path, told_before.ok() ? told_before->size_bytes : 0);
   JobWatcher watcher(head, job_id, signals);
   int signals_seen = 0;
   for (;;) {
@@ -233,6 +238,7 @@ int Follow(const HeadClient& head, const std::string& job_id, const FollowOption
       std::string text = view.AddMetrics(line);
       if (!screen.live()) screen.Line(text);
     }
+    for (const std::string& line : events.Read()) screen.Line(EventLine(line));
     if (JobEnded(job.state())) {
       screen.Erase();
       PrintSummary(job, view, elapsed, options);

@@ -83,10 +83,9 @@ std::string ProgressView::AddMetrics(std::string_view text) {
 
 std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, bool color) const {
   std::vector<std::string> lines;
-  auto bold = [&](const std::string& text) { return color ? "\x1b[1m" + text + "\x1b[0m" : text; };
   const v1::JobProgress& progress = job_.progress();
-  lines.push_back(bold(job_.spec().name()) + "  " + JobStateName(job_.state()) + "  " + ShortDuration(elapsed_seconds) +
-                  (job_.reason().empty() ? "" : "  " + Cut(job_.reason(), std::max(10, width - 40))));
+  lines.push_back(job_.spec().name() + "  " + JobStateName(job_.state()) + "  " + ShortDuration(elapsed_seconds) +
+                  (job_.reason().empty() ? "" : "  " + job_.reason()));
   double total = static_cast<double>(progress.total_steps());
   auto done = static_cast<double>(std::max(step_, progress.step()));
   if (total > 0) {
@@ -101,8 +100,12 @@ std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, 
   }
   size_t curve = static_cast<size_t>(std::clamp(width - 24, 10, 60));
   if (!rewards_.empty()) {
-    lines.push_back("reward " + Sparkline(rewards_, curve) + " " + Fixed(rewards_.back(), 3));
-    lines.push_back("length " + Sparkline(lengths_, curve) + " " + Fixed(lengths_.back(), 1));
+    auto row = [&](const char* name, const std::vector<double>& values, int digits) {
+      lines.push_back(name + Sparkline(values, curve) + " " + Fixed(values.front(), digits) + " -> " +
+                      Fixed(values.back(), digits));
+    };
+    row("reward ", rewards_, 3);
+    row("length ", lengths_, 1);
     lines.push_back("speed  " + Fixed(step_seconds_.back(), 2) + " s a step, " + Fixed(tokens_per_second_, 0) +
                     " tokens/s, staleness " + Fixed(staleness_, 1));
   }
@@ -116,11 +119,22 @@ std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, 
     for (const v1::Actor& actor : job_.actors()) {
       const v1::ActorId& id = actor.address().actor().id();
       lines.push_back("  " + id.role() + "/" + std::to_string(id.replica()) + "  " + ActorStateName(actor.state()) +
-                      (actor.reason().empty() ? "" : ": " + actor.reason()));
+                      (actor.reason().empty() || actor.reason() == "started" ? "" : ": " + actor.reason()));
     }
   }
-  for (std::string& line : lines) line = Cut(line, width + (color ? 8 : 0));
+  for (std::string& line : lines) line = Cut(line, width);
+  if (color) lines[0] = "\x1b[1m" + lines[0] + "\x1b[0m";
   return lines;
+}
+
+std::string EventLine(std::string_view text) {
+  json event = json::parse(text, nullptr, false);
+  if (!event.is_object()) return "";
+  static const char* kTold[] = {"prompts_filtered", "checkpoint_failed", "call_failed", "attempt_started", "resume"};
+  for (const char* kind : kTold) {
+    if (event.value("kind", json()) == kind && event.value("text", json()).is_string()) return event["text"];
+  }
+  return "";
 }
 
 std::string JobStateName(v1::JobState state) {

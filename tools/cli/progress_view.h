@@ -38,6 +38,9 @@ class ProgressView {
   std::vector<std::string> validations_;
 };
 
+// What a line of events.jsonl tells the user of a run while it goes on, or "".
+std::string EventLine(std::string_view json);
+
 // "running", "failed", ...
 std::string JobStateName(v1::JobState state);
 std::string ActorStateName(v1::ActorState state);

@@ -54,6 +54,33 @@ TEST_CASE("ProgressView: the panel fits the width and shows bar, curve, time lef
   CHECK(all.find("waits for weights (0, 4)") != std::string::npos);
 }
 
+TEST_CASE("ProgressView: only the first line is bold, and no line is wider for it", "[cli]") {
+  ProgressView view;
+  v1::Job job;
+  job.mutable_spec()->set_name(std::string(100, 'n'));
+  v1::RoleActivity* role = job.mutable_progress()->add_roles();
+  role->set_doing(std::string(100, 'd'));
+  view.SetJob(job);
+  std::vector<std::string> lines = view.Panel(40, 1, true);
+  CHECK(lines[0] == "\x1b[1m" + std::string(40, 'n') + "\x1b[0m");
+  CHECK(lines.back().size() == 40);
+}
+
+TEST_CASE("EventLine: tells what the user should know, and nothing else", "[cli]") {
+  CHECK(EventLine(R"({"kind":"prompts_filtered","text":"1 prompt is too long"})") == "1 prompt is too long");
+  CHECK(EventLine(R"({"kind":"checkpoint","text":"step 3 is saved"})") == "");
+  CHECK(EventLine(R"({"kind":"call_failed"})") == "");
+  CHECK(EventLine("[]") == "");
+}
+
+TEST_CASE("Sparkline: shows the whole history in its width", "[cli]") {
+  CHECK(Sparkline({0, 1}, 10) == "▁█");
+  CHECK(Sparkline({0, 0, 1, 1}, 2) == "▁█");
+  CHECK(Sparkline({2, 2, 2}, 10) == "▅▅▅");
+  CHECK(Sparkline({0, NAN, 1}, 10) == "▁ █");
+  CHECK(Sparkline({}, 10) == "");
+}
+
 TEST_CASE("TextTable: columns line up and cells cannot move the cursor", "[cli]") {
   TextTable table({"A", "B"});
   table.Add({"x\x1b[2J", "1"});

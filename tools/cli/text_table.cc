@@ -80,21 +80,24 @@ std::string Bar(double fraction, int width) {
 
 std::string Sparkline(const std::vector<double>& values, size_t width) {
   static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  size_t begin = values.size() > width ? values.size() - width : 0;
+  std::vector<double> cells(std::min(width, values.size()));
   double low = INFINITY, high = -INFINITY;
-  for (size_t i = begin; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    low = std::min(low, values[i]);
-    high = std::max(high, values[i]);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    double sum = 0, count = 0;
+    for (size_t k = i * values.size() / cells.size(); k < (i + 1) * values.size() / cells.size(); ++k) {
+      if (!std::isfinite(values[k])) continue;
+      sum += values[k];
+      ++count;
+    }
+    cells[i] = sum / count;  // NaN: none is known
+    if (count == 0) continue;
+    low = std::min(low, cells[i]);
+    high = std::max(high, cells[i]);
   }
   std::string curve;
-  for (size_t i = begin; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      curve += " ";
-      continue;
-    }
-    double place = high > low ? (values[i] - low) / (high - low) : 0.5;
-    curve += kBlocks[static_cast<size_t>(place * 7 + 0.5)];
+  for (double cell : cells) {
+    double place = high > low ? (cell - low) / (high - low) : 0.5;
+    curve += std::isfinite(cell) ? kBlocks[static_cast<size_t>(place * 7 + 0.5)] : " ";
   }
   return curve;
 }

@@ -26,7 +26,7 @@ std::string ShortDuration(double seconds);
 std::string ShortBytes(double bytes);
 // A bar of `width` characters of which `fraction` is filled.
 std::string Bar(double fraction, int width);
-// A curve of block characters, the newest `width` values scaled to their range.
+// A curve of at most `width` block characters over all values, scaled to their range; each is the mean of its share.
 std::string Sparkline(const std::vector<double>& values, size_t width);
 
 }  // namespace troupe::cli

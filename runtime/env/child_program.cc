@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/reward/child_program.h"
+#include "runtime/env/child_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -68,13 +69,23 @@ absl::StatusOr<std::unique_ptr<ChildProgram>> ChildProgram::Start(const std::vec
   int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) return ErrnoStatus(error, "cannot start the reward program '" + argv[0] + "'");
+  if (error != 0) return ErrnoStatus(error, "cannot start '" + argv[0] + "'");
   ::fcntl(input.write.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(output.read.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<ChildProgram>(new ChildProgram(pid, std::move(input.write), std::move(output.read)));
 }
 
 ChildProgram::~ChildProgram() { KillAndReap(); }
+
+void ChildProgram::WaitAny(const std::vector<ChildProgram*>& programs, absl::Duration timeout) {
+  std::vector<pollfd> fds;
+  for (const ChildProgram* program : programs) {
+    fds.push_back({program->stdout_.get(), POLLIN, 0});
+    if (!program->unsent_.empty()) fds.push_back({program->stdin_.get(), POLLOUT, 0});
+  }
+  int milliseconds = static_cast<int>(absl::ToInt64Milliseconds(std::max(timeout, absl::ZeroDuration()))) + 1;
+  if (!fds.empty()) ::poll(fds.data(), fds.size(), milliseconds);
+}
 
 bool ChildProgram::PumpInput() {
   while (!unsent_.empty()) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChildProgram: a user's program in a process group of its own, with lines on its stdin and stdout; stderr goes to the
-// worker's log. It inherits no descriptor but these, and no variable whose name begins with TROUPE_ (so never the
-// token).
+// ChildProgram: a user's program in a process group of its own, with lines on its stdin and stdout; stderr is ours. It
+// inherits no descriptor but these, and no variable whose name begins with TROUPE_ (so never the token).
 #pragma once
 
 #include <deque>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "runtime/env/unique_fd.h"
 
 namespace troupe {
@@ -27,10 +27,9 @@ class ChildProgram {
   ChildProgram& operator=(const ChildProgram&) = delete;
 
   void QueueLine(const std::string& line) { unsent_ += line + "\n"; }
-  bool HasUnsent() const { return !unsent_.empty(); }
-  int stdin_fd() const { return stdin_.get(); }
-  int stdout_fd() const { return stdout_.get(); }
 
+  // Until one of them has printed, ended or taken what was queued, or the time is over; none: returns at once.
+  static void WaitAny(const std::vector<ChildProgram*>& programs, absl::Duration timeout);
   // Writes what the pipe takes now. False: the program has closed it.
   bool PumpInput();
   // Reads what there is; whole lines go to `lines`. False: the program has closed its stdout.
