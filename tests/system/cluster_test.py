@@ -4,18 +4,22 @@
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import unittest
 
 from harness import SystemTest, surviving_steps
 
 
 class ClusterTest(SystemTest):
-    def start_head(self, port=0):
+    secure = ()  # how commands reach the head
+
+    def start_head(self, port=0, *options):
         # Its output goes to a file: the head outlives the test's attention.
         path = os.path.join(self.home.root, "head.log")
         with open(path, "w", encoding="utf-8") as log:
-            head = self.home.troupe("head", "--listen", f"127.0.0.1:{port}", stdout=log, stderr=log)
+            head = self.home.troupe("head", "--listen", f"127.0.0.1:{port}", *options, stdout=log, stderr=log)
 
         def address():
             with open(path, encoding="utf-8") as text:
@@ -28,14 +32,15 @@ class ClusterTest(SystemTest):
 
     def start_node(self):
         with open(os.path.join(self.home.root, "node.log"), "w", encoding="utf-8") as log:
-            node = self.home.troupe("node", "--cpus", "2", stdout=log, stderr=log)
-        self.wait_for("the node is ready", lambda: '"state": "ready"' in self.home.call("nodes", "-o", "json")[1])
+            node = self.home.troupe("node", "--cpus", "2", *self.secure, stdout=log, stderr=log)
+        self.wait_for("the node is ready",
+                      lambda: '"state": "ready"' in self.home.call("nodes", "-o", "json", *self.secure)[1])
         return node
 
     def submit(self, *overrides):
         job = self.home.copy_example("even_digits")
         self.run_folder = os.path.join(self.home.work, "out")
-        code, out, err = self.home.call("submit", job, f"trainer.output_dir={self.run_folder}", *overrides)
+        code, out, err = self.home.call("submit", job, f"trainer.output_dir={self.run_folder}", *self.secure, *overrides)
         self.assertEqual(code, 0, err)
         return out.strip()
 
@@ -78,6 +83,63 @@ class ClusterTest(SystemTest):
             self.assertEqual(code, 0, err)
         self.assertEqual(self.state(job), "JOB_CANCELLED")
         self.assertEqual(self.home.workers(), {})
+
+    def test_logs_follow_a_job_to_its_end(self):
+        self.start_head()
+        self.start_node()
+        with open("examples/even_digits/reward.py", encoding="utf-8") as file:
+            speaking = file.read() + "\nimport sys\nprint('the reward speaks', file=sys.stderr, flush=True)\n"
+        job_file = self.home.copy_example("even_digits")
+        self.home.write("even_digits/reward.py", speaking)
+        self.run_folder = os.path.join(self.home.work, "out")
+        code, job, err = self.home.call("submit", job_file, f"trainer.output_dir={self.run_folder}",
+                                        "trainer.total_steps=60", "trainer.save_freq=20")
+        self.assertEqual(code, 0, err)
+        job = job.strip()
+        following = self.home.troupe("logs", job, "-f")
+        first = following.stdout.readline()
+        self.assertIsNone(following.poll(), "it ended before the job")
+        self.assertRegex(first, r"^\d\d:\d\d:\d\d\.\d+ \w+/0 ")
+        out, err = following.communicate(timeout=50)
+        self.assertEqual(following.returncode, 0, err)
+        self.assertIn(self.state(job), ("JOB_SUCCEEDED", "JOB_STOPPING"))
+        self.assertIn("reward/0 ! the reward speaks", first + out)
+        self.assertIn("step 60 is saved", first + out)
+        times = [line.split()[0] for line in (first + out).splitlines()]
+        self.assertEqual(times, sorted(times), "lines of several processes are merged by time")
+        code, out, _ = self.home.call("logs", job, "reward/0")
+        self.assertEqual({line.split()[1] for line in out.splitlines()}, {"reward/0"})
+        code, _, err = self.home.call("logs", "nojob")
+        self.assertEqual(code, 2)
+        self.assertIn("nojob", err)
+
+    def make_certificate(self, name):
+        """A certificate of 127.0.0.1 that is its own authority: (certificate, key)."""
+        paths = [os.path.join(self.home.root, f"{name}.{kind}") for kind in ("pem", "key")]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-out", paths[0],
+                        "-keyout", paths[1]], check=True, capture_output=True)
+        return paths
+
+    @unittest.skipIf(shutil.which("openssl") is None, "no openssl to make certificates with")
+    def test_everything_works_over_tls_and_others_are_refused(self):
+        certificate, key = self.make_certificate("head")
+        stranger, _ = self.make_certificate("stranger")
+        self.secure = ("--ca-file", certificate)
+        self.start_head(0, "--cert-file", certificate, "--key-file", key)
+        self.start_node()
+        self.submit("--follow", "trainer.total_steps=3")
+        self.assertEqual(sorted(surviving_steps(self.run_folder)), [1, 2, 3])
+        for options in ((), ("--ca-file", stranger)):
+            code, _, err = self.home.call("jobs", *options)
+            self.assertEqual(code, 3, err)
+            self.assertIn("--ca-file", err)
+        code, _, err = self.home.call("jobs", "--ca-file", "nowhere.pem")
+        self.assertEqual(code, 2, err)
+        self.assertIn("nowhere.pem", err)
+        code, _, err = self.home.call("head", "--listen", "127.0.0.1:0", "--cert-file", certificate)
+        self.assertEqual(code, 2, err)
+        self.assertIn("key", err)
 
     def test_a_wrong_token_is_refused(self):
         self.start_head()

@@ -34,6 +34,12 @@ absl::StatusOr<RpcSecurity> SecurityOf(const Connection& connection, bool make_t
     std::string hint = "no token to show the head (copy it from the head's machine, or start 'troupe head')";
     return token.status().code() == absl::StatusCode::kNotFound ? Annotate(token.status(), hint) : token.status();
   }
+  for (const std::string* file : {&connection.ca_file, &connection.cert_file, &connection.key_file}) {
+    if (!file->empty() && !FileExists(*file)) return absl::NotFoundError("no file '" + *file + "'");
+  }
+  if (connection.cert_file.empty() != connection.key_file.empty()) {
+    return absl::InvalidArgumentError("--cert-file and --key-file belong together");
+  }
   security.token = *std::move(token);
   // Workers read them, too, from folders of their own.
   security.ca_file = AbsolutePath(connection.ca_file);
@@ -53,7 +59,8 @@ absl::Status HeadClient::Explain(const absl::Status& status) const {
   if (status.code() == absl::StatusCode::kUnavailable) {
     return absl::UnavailableError(
         "cannot reach the head at " + target_ +
-        "; is it running? ('troupe head' starts one, --head names another): " + MessageOf(status));
+        "; is it running? ('troupe head' starts one, --head names another, --ca-file its authority if it uses TLS): " +
+        MessageOf(status));
   }
   if (status.code() == absl::StatusCode::kUnauthenticated) {
     return absl::UnauthenticatedError("the head at " + target_ +
