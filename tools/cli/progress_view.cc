@@ -53,7 +53,7 @@ std::string Cut(const std::string& text, int width) {
 std::string ProgressView::AddMetrics(std::string_view text) {
   json metrics = json::parse(text, nullptr, false);
   if (!metrics.is_object()) return "";
-  double step = Number(metrics, "training/global_step");
+  double step = Number(metrics, "training/global_step", Number(metrics, "step"));
   if (!std::isfinite(step)) return "";
   step_ = static_cast<int64_t>(step);
   std::string validation = Validation(metrics);

@@ -28,6 +28,9 @@ TEST_CASE("ProgressView: a validation is shown beside its step", "[cli]") {
   std::string line = view.AddMetrics(R"({"training/global_step": 10, "val-core/addition/reward/mean@16": 0.75})");
   CHECK(line == "step 10  validation: reward/mean@16 0.750");
   CHECK(view.validations() == std::vector<std::string>{"step 10: reward/mean@16 0.750"});
+  // Before the first step nothing was trained.
+  CHECK(view.AddMetrics(R"({"step": 0, "val-core/addition/reward/mean@16": 0.25})") ==
+        "step 0  validation: reward/mean@16 0.250");
 }
 
 TEST_CASE("ProgressView: the panel fits the width and shows bar, curve, time left and roles", "[cli]") {
