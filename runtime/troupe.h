@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public header of the runtime: write actors, hold refs to them, and host them in a worker process.
+// The public header of the runtime: write actors, hold refs to them, and host them in a program of one's own
+// (runtime/embed/runtime.h; docs/actors.md is the guide) or in a worker process.
 //
 // A worker program of one's own is a main that calls RunWorker and links the classes it hosts:
 //
@@ -14,6 +15,11 @@
 #include "runtime/actor/actor_context.h"
 #include "runtime/actor/call_error.h"
 #include "runtime/actor/future.h"
+#include "runtime/actor/group.h"
 #include "runtime/actor/ref.h"
+#include "runtime/actor/stream.h"
+#include "runtime/actor/task.h"
+#include "runtime/actor/wait.h"
+#include "runtime/embed/runtime.h"
 #include "runtime/worker/actor_directory.h"
 #include "runtime/worker/worker_main.h"

@@ -136,7 +136,8 @@ void ActorCell::Finish() {
     cause = cause_;
     started = started_;
   }
-  if (started) CallOnStop(*actor_, reason);
+  bool killed = cause.kind() == v1::ExitCause::SIGNALED;
+  if (started && !killed) CallOnStop(*actor_, reason);
   context_.Detach();
   if (options_.before_destructor) options_.before_destructor();
   actor_ = nullptr;

@@ -79,8 +79,8 @@ class ActorCell final : public internal::Strand,
   // Any thread. A call that waits is dropped without an answer.
   void CancelCall(const CallKey& key);
 
-  // Any thread. Answers what waits with CALL_UNAVAILABLE, cancels streams, lets handlers end; then OnStop(reason), the
-  // destructor and `ended`. The first reason and cause count.
+  // Any thread. Answers what waits with CALL_UNAVAILABLE, cancels streams, lets handlers end; then OnStop(reason)
+  // (unless the cause is SIGNALED), the destructor and `ended`. The first reason and cause count.
   void BeginStop(std::string_view reason, const v1::ExitCause& cause);
   // BeginStop, and waits until it is over or the deadline; if not over it goes on, and the process must be ended.
   bool Stop(std::string_view reason, Monotonic deadline);

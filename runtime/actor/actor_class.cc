@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Actor>> ActorRegistry::ConstructFromJson(std::str
                                                                         std::string_view arguments_json) const {
   TROUPE_ASSIGN_OR_RETURN(const ActorClass* actor_class, Find(name));
   TROUPE_ASSIGN_OR_RETURN(std::string arguments, EncodeJsonArguments(arguments_json));
-  absl::StatusOr<std::unique_ptr<Actor>> actor = actor_class->construct(arguments);
+  absl::StatusOr<std::unique_ptr<Actor>> actor = actor_class->construct(arguments, nullptr);
   if (!actor.ok()) return Annotate(actor.status(), "actor class " + actor_class->name);
   return actor;
 }

@@ -27,9 +27,10 @@ struct ActorMethod {
 struct ActorClass {
   std::string name;
   std::vector<ActorMethod> methods;
-  // From an encoded tuple of the constructor's arguments. INVALID_ARGUMENT: others are expected; INTERNAL: the
-  // constructor threw (its text).
-  absl::StatusOr<std::unique_ptr<Actor>> (*construct)(std::string_view arguments) = nullptr;
+  // From an encoded tuple of the constructor's arguments; refs in it call through `router`, which may be null.
+  // INVALID_ARGUMENT: others are expected; INTERNAL: the constructor threw (its text).
+  absl::StatusOr<std::unique_ptr<Actor>> (*construct)(std::string_view arguments,
+                                                      const std::shared_ptr<CallRouter>& router) = nullptr;
 
   // Null when there is none. `name` is the full one.
   const ActorMethod* FindMethod(std::string_view name) const;
@@ -120,8 +121,9 @@ std::string EncodeInit(Args&&... args) {
 }
 
 template <typename Class, typename... Ts>
-absl::StatusOr<std::unique_ptr<Actor>> ConstructActor(std::string_view arguments) {
-  TROUPE_ASSIGN_OR_RETURN(auto values, (Decode<std::tuple<Ts...>>(arguments)));
+absl::StatusOr<std::unique_ptr<Actor>> ConstructActor(std::string_view arguments,
+                                                      const std::shared_ptr<CallRouter>& router) {
+  TROUPE_ASSIGN_OR_RETURN(auto values, (Decode<std::tuple<Ts...>>(arguments, router)));
   try {
     return std::apply([](Ts&... args) { return std::unique_ptr<Actor>(std::make_unique<Class>(std::move(args)...)); },
                       values);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/for_each.h"
 
 #define TROUPE_ACTOR(Class, Methods, ...) \
   TROUPE_ACTOR_INTERFACE(Class, Methods); \
@@ -43,14 +44,3 @@
 
 #define TROUPE_METHOD_(Name) \
   ::troupe::internal::Method<&TroupeSelf::Name> { #Name }
-
-// A list with commas: one rescan handles four levels of recursion more than 64 elements need.
-#define TROUPE_PARENS_ ()
-#define TROUPE_EXPAND_(...) TROUPE_EXPAND3_(TROUPE_EXPAND3_(TROUPE_EXPAND3_(TROUPE_EXPAND3_(__VA_ARGS__))))
-#define TROUPE_EXPAND3_(...) TROUPE_EXPAND2_(TROUPE_EXPAND2_(TROUPE_EXPAND2_(TROUPE_EXPAND2_(__VA_ARGS__))))
-#define TROUPE_EXPAND2_(...) TROUPE_EXPAND1_(TROUPE_EXPAND1_(TROUPE_EXPAND1_(TROUPE_EXPAND1_(__VA_ARGS__))))
-#define TROUPE_EXPAND1_(...) __VA_ARGS__
-#define TROUPE_FOR_EACH_(Macro, ...) __VA_OPT__(TROUPE_EXPAND_(TROUPE_FOR_EACH_STEP_(Macro, __VA_ARGS__)))
-#define TROUPE_FOR_EACH_STEP_(Macro, First, ...) \
-  Macro(First) __VA_OPT__(, TROUPE_FOR_EACH_AGAIN_ TROUPE_PARENS_(Macro, __VA_ARGS__))
-#define TROUPE_FOR_EACH_AGAIN_() TROUPE_FOR_EACH_STEP_

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoding of arguments and results: numbers, bool, enums, strings (any bytes), vectors, maps, optionals, pairs,
-// tuples and protobuf messages. A type that has no encoding is a compile error; bytes that do not hold the type asked
-// for are INVALID_ARGUMENT with what was expected and found.
+// tuples, structs that name their fields (codec_struct.h), refs of actors (ref.h) and protobuf messages. A type that
+// has no encoding is a compile error; bytes that do not hold the type asked for are INVALID_ARGUMENT with what was
+// expected and found.
 //
 //   document := version (one byte, 1) value; nothing may follow
 //   value    := tag (one byte) body                              (lengths, counts and integers are LEB128 varints)
@@ -9,6 +10,8 @@
 //     0x07 bytes: length, bytes · 0x08 list: count, values · 0x09 map: count, key and value each
 //     0x0A nothing (an empty optional) · 0x0B message: length and full name, length and protobuf bytes
 //     0x0C tuple: count, values · 0x0D array: element tag (0x05, 0x06), count, elements of fixed size, little endian
+//     0x0E ref: three times length and bytes: class, life, endpoint · 0x0F struct: length and name, version, count,
+//     values 0x10 array of integers: width in bytes (4, 8; 0x80 more: unsigned), count, elements, little endian
 //
 // Integers of any width are read into any other that holds their value. Nothing is allocated beyond what the bytes at
 // hand can fill, so a count that lies costs nothing.
@@ -21,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/actor/codec_struct.h"
 #include "runtime/actor/codec_types.h"
 
 namespace troupe {

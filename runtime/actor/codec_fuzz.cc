@@ -11,6 +11,13 @@
 namespace troupe {
 namespace {
 
+struct Fuzzed {
+  std::string text;
+  std::vector<int32_t> numbers;
+  std::optional<double> rest;
+};
+TROUPE_STRUCT(Fuzzed, text, numbers, rest);
+
 template <typename T>
 void Try(std::string_view bytes) {
   absl::StatusOr<T> value = Decode<T>(bytes);
@@ -33,5 +40,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Try<std::map<std::string, std::optional<double>>>(bytes);
   Try<std::tuple<troupe::v1::ActorIncarnation, std::vector<troupe::v1::ActorId>>>(bytes);
   Try<std::vector<std::pair<std::string, std::vector<double>>>>(bytes);
+  Try<std::tuple<troupe::Fuzzed, std::vector<troupe::Fuzzed>, std::vector<uint64_t>>>(bytes);
   return 0;
 }

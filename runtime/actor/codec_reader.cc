@@ -7,9 +7,23 @@ namespace troupe::internal {
 namespace {
 
 std::string_view NameOf(CodecTag tag) {
-  static constexpr std::string_view kNames[] = {
-      "an unknown tag", "a bool", "a bool",  "an integer", "an integer", "a float",  "a double", "bytes",
-      "a list",         "a map",  "nothing", "a message",  "a tuple",    "an array", "a ref",    "a struct"};
+  static constexpr std::string_view kNames[] = {"an unknown tag",
+                                                "a bool",
+                                                "a bool",
+                                                "an integer",
+                                                "an integer",
+                                                "a float",
+                                                "a double",
+                                                "bytes",
+                                                "a list",
+                                                "a map",
+                                                "nothing",
+                                                "a message",
+                                                "a tuple",
+                                                "an array",
+                                                "a ref",
+                                                "a struct",
+                                                "an array of integers"};
   auto index = static_cast<size_t>(tag);
   return kNames[index < std::size(kNames) ? index : 0];
 }
@@ -108,6 +122,22 @@ bool CodecReader::ReadBytes(std::string_view& bytes) {
   bytes = rest_.substr(0, length);
   rest_.remove_prefix(length);
   return true;
+}
+
+bool CodecReader::ExpectStruct(std::string_view name, uint32_t version, size_t fields) {
+  std::string expected = "expected struct " + std::string(name) + " version " + std::to_string(version);
+  std::string_view found_name;
+  uint64_t found_version, count;
+  if (!ExpectTag(CodecTag::kStruct, "struct " + std::string(name) + " version " + std::to_string(version)) ||
+      !ReadBytes(found_name) || !ReadVarint(found_version) || !ReadCount(count, 1)) {
+    return false;
+  }
+  if (found_name != name || found_version != version) {
+    return Fail(expected + ", found " + ShownName(found_name) + " version " + std::to_string(found_version) +
+                ": build both sides from the same source");
+  }
+  return count == fields || Fail(expected + " with " + std::to_string(fields) + " fields, found " +
+                                 std::to_string(count) + ": raise the version when fields change");
 }
 
 bool CodecReader::ReadInteger(uint64_t& value, bool& negative) {

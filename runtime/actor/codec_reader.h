@@ -34,6 +34,7 @@ enum class CodecTag : uint8_t {
   kArray = 0x0D,
   kRef = 0x0E,
   kStruct = 0x0F,
+  kIntegers = 0x10,
 };
 
 void WriteTag(CodecTag tag, std::string& out);
@@ -61,6 +62,8 @@ class CodecReader {
   bool ReadFixed(void* out, size_t count);
   // Length and bytes, no tag. The view is into the input.
   bool ReadBytes(std::string_view& bytes);
+  // The head of a struct; the error says which was found and which expected.
+  bool ExpectStruct(std::string_view name, uint32_t version, size_t fields);
   // Any integer tag with its value; signed values arrive as two's complement.
   bool ReadInteger(uint64_t& value, bool& negative);
   bool NextIs(CodecTag tag) const { return !rest_.empty() && rest_[0] == static_cast<char>(tag); }

@@ -23,6 +23,33 @@ static_assert(Encodable<Colour> && Encodable<v1::ActorId> && Encodable<std::tupl
 static_assert(!Encodable<Plain> && !Encodable<int*> && !Encodable<std::vector<Plain>> && !Encodable<const char*>);
 static_assert(!Encodable<std::optional<std::optional<int>>>);
 
+struct Move {
+  std::string piece;
+  int32_t from = 0;
+  std::optional<int32_t> to;
+  friend bool operator==(const Move&, const Move&) = default;
+};
+TROUPE_STRUCT(Move, piece, from, to);
+struct Game {
+  std::vector<Move> moves;
+  std::map<std::string, Move> last;
+  friend bool operator==(const Game&, const Game&) = default;
+};
+TROUPE_STRUCT_VERSION(Game, 3, moves, last);
+
+namespace other {  // What a peer of another version has.
+struct Move {
+  std::string piece;
+};
+TROUPE_STRUCT_VERSION(Move, 2, piece);
+struct Game {
+  std::vector<Move> moves;
+};
+TROUPE_STRUCT_VERSION(Game, 3, moves);
+}  // namespace other
+
+static_assert(Encodable<Game> && !Encodable<std::vector<std::pair<Plain, Game>>>);
+
 template <typename T>
 void CheckRoundTrip(const T& value) {
   CHECK(Decode<T>(Encode(value)).value() == value);
@@ -31,6 +58,23 @@ void CheckRoundTrip(const T& value) {
 std::string ErrorOf(const absl::Status& status) {
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
+}
+
+TEST_CASE("Codec: structs travel by their fields; another version is an error that names both", "[codec]") {
+  CheckRoundTrip(Move{"queen", 1, 2});
+  CheckRoundTrip(Game{{{"a", 1, 2}, {"b", 3, std::nullopt}}, {{"x", {"c", 5, 6}}}});
+  CheckRoundTrip(std::vector<int32_t>{1, -2, INT32_MAX});
+  CheckRoundTrip(std::vector<uint64_t>{0, UINT64_MAX});
+  CheckRoundTrip(std::vector<int8_t>{1, -2});
+  auto error = [](const absl::Status& status) { return std::string(status.message()); };
+  CHECK(error(Decode<Move>(Encode(other::Move{"x"})).status()) ==
+        "expected struct Move version 1, found Move version 2: build both sides from the same source at byte 9 of 12");
+  CHECK(error(Decode<Game>(Encode(other::Game{})).status()).find("with 2 fields, found 1") != std::string::npos);
+  CHECK(error(Decode<Move>(Encode(Game{})).status()).find("found Game version 3") != std::string::npos);
+  CHECK(error(Decode<Move>(Encode(int32_t{1})).status()).find("expected struct Move version 1, found an integer") !=
+        std::string::npos);
+  CHECK(error(Decode<std::vector<int32_t>>(Encode(std::vector<uint64_t>{1})).status())
+            .find("expected integers of 32 bits, found 64 bits, unsigned") != std::string::npos);
 }
 
 TEST_CASE("Codec: every type comes back as it was", "[codec]") {

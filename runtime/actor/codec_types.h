@@ -131,11 +131,21 @@ struct Codec<std::string> {
 template <typename T>
 requires HasCodec<T>
 struct Codec<std::vector<T>> {
-  static constexpr bool kPacked = std::is_floating_point_v<T>;
+  static constexpr bool kFloats = std::is_floating_point_v<T>;
+  static constexpr bool kIntegers = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+  static constexpr bool kPacked = kFloats || kIntegers;
+  static constexpr uint8_t kWidth = sizeof(T) | (std::is_unsigned_v<T> ? 0x80 : 0);
 
   static void Write(const std::vector<T>& values, std::string& out) {
-    WriteTag(kPacked ? CodecTag::kArray : CodecTag::kList, out);
-    if constexpr (kPacked) WriteTag(Codec<T>::kTag, out);
+    if constexpr (kFloats) {
+      WriteTag(CodecTag::kArray, out);
+      WriteTag(Codec<T>::kTag, out);
+    } else if constexpr (kIntegers) {
+      WriteTag(CodecTag::kIntegers, out);
+      out.push_back(static_cast<char>(kWidth));
+    } else {
+      WriteTag(CodecTag::kList, out);
+    }
     WriteVarint(values.size(), out);
     if constexpr (kPacked) {
       out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
@@ -146,16 +156,10 @@ struct Codec<std::vector<T>> {
 
   static bool Read(CodecReader& reader, std::vector<T>& values) {
     values.clear();
-    uint64_t count;
     if constexpr (kPacked) {
-      if (reader.NextIs(CodecTag::kArray)) {
-        CodecTag tag;
-        if (!reader.ReadTag(tag) || !reader.ExpectTag(Codec<T>::kTag, "an array of this width")) return false;
-        if (!reader.ReadCount(count, sizeof(T))) return false;
-        values.resize(count);
-        return reader.ReadFixed(values.data(), count * sizeof(T));
-      }
+      if (reader.NextIs(kFloats ? CodecTag::kArray : CodecTag::kIntegers)) return ReadPacked(reader, values);
     }
+    uint64_t count;
     if (!reader.ExpectTag(CodecTag::kList, "a list") || !reader.ReadCount(count, 1)) return false;
     for (uint64_t i = 0; i < count; ++i) {
       T value{};
@@ -163,6 +167,26 @@ struct Codec<std::vector<T>> {
       values.push_back(std::move(value));
     }
     return true;
+  }
+
+ private:
+  static bool ReadPacked(CodecReader& reader, std::vector<T>& values) {
+    CodecTag tag;
+    uint64_t count;
+    if (!reader.ReadTag(tag)) return false;
+    if constexpr (kFloats) {
+      if (!reader.ExpectTag(Codec<T>::kTag, "an array of this width")) return false;
+    } else {
+      uint8_t width;
+      if (!reader.ReadFixed(&width, 1)) return false;
+      if (width != kWidth) return reader.Fail("expected integers of " + Width(kWidth) + ", found " + Width(width));
+    }
+    if (!reader.ReadCount(count, sizeof(T))) return false;
+    values.resize(count);
+    return reader.ReadFixed(values.data(), count * sizeof(T));
+  }
+  static std::string Width(uint8_t width) {
+    return std::to_string(8 * (width & 0x7F)) + " bits" + ((width & 0x80) != 0 ? ", unsigned" : "");
   }
 };
 

@@ -24,6 +24,8 @@ class Executor {
   virtual bool CancelTimer(uint64_t id) = 0;
   // Within a task: waits for `future`, while others run. False: the deadline came first.
   virtual bool Wait(internal::FutureBase& future, Monotonic deadline) = 0;
+  // Its time and its turns are a test's: nothing may run on threads of its own.
+  virtual bool simulated() const { return false; }
 };
 
 struct ThreadPoolOptions {

@@ -116,13 +116,21 @@ struct MethodShape {
 template <typename Pointer>
 struct MethodTraits;
 template <typename R, typename C, typename... Args>
-struct MethodTraits<R (C::*)(Args...)> : MethodShape<R, Args...> {};
+struct MethodTraits<R (C::*)(Args...)> : MethodShape<R, Args...> {
+  using Class = C;
+};
 template <typename R, typename C, typename... Args>
-struct MethodTraits<R (C::*)(Args...) const> : MethodShape<R, Args...> {};
+struct MethodTraits<R (C::*)(Args...) const> : MethodShape<R, Args...> {
+  using Class = C;
+};
 template <typename R, typename C, typename... Args>
-struct MethodTraits<R (C::*)(Args...) noexcept> : MethodShape<R, Args...> {};
+struct MethodTraits<R (C::*)(Args...) noexcept> : MethodShape<R, Args...> {
+  using Class = C;
+};
 template <typename R, typename C, typename... Args>
-struct MethodTraits<R (C::*)(Args...) const noexcept> : MethodShape<R, Args...> {};
+struct MethodTraits<R (C::*)(Args...) const noexcept> : MethodShape<R, Args...> {
+  using Class = C;
+};
 
 // The wire form of what a method returned. An empty tuple stands for void.
 inline absl::StatusOr<std::string> EncodeResult(const absl::Status& status) {

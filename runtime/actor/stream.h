@@ -3,8 +3,7 @@
 //
 //   troupe::Stream<Row> Rows(int64_t first) {                        // the actor's side: a coroutine
 //     for (const Row& row : rows_) co_yield row;                     // waits while the consumer is behind
-//     if (broken_) co_return absl::DataLossError("...");             // or falls off the end
-//     co_return absl::OkStatus();
+//     co_return absl::OkStatus();                                    // always; or an error
 //   }
 //   troupe::StreamReader<Row> rows = store.Stream<&Store::Rows>(0);  // the caller's side
 //   while (true) {

@@ -78,11 +78,10 @@ absl::Status Transport::Refuse(const ActorAddress& target, size_t bytes) {
                                                                " bytes, more than the " +
                                                                std::to_string(options_.payload_bytes_max) + " allowed");
   }
-  auto dead = dead_.find(target.life.path);
   bool restarted_here = target.endpoint.empty() && host_.Living(target.life.path) > target.life.incarnation;
   if (restarted_here) return absl::OkStatus();  // The host tells of the successor.
-  if (dead == dead_.end() || target.life.incarnation > dead->second.incarnation) return absl::OkStatus();
-  return DiedStatus(DeathText(target.life, dead->second.cause), dead->second.cause);
+  const v1::ExitCause* cause = deaths_.CauseOf(target.life);
+  return cause == nullptr ? absl::OkStatus() : DiedStatus(DeathText(target.life, *cause), *cause);
 }
 
 uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
@@ -218,13 +217,11 @@ uint64_t Transport::Watch(const ActorAddress& target, EndedCallback ended) {
   bool lives_here = host_.Living(target.life.path) == target.life.incarnation;
   {
     MutexLock lock(mutex_);
-    auto dead = dead_.find(target.life.path);
-    bool known_dead = dead != dead_.end() && target.life.incarnation <= dead->second.incarnation;
-    if (!known_dead && (lives_here || !target.endpoint.empty())) {
-      watchers_.emplace(target.life.path, Watcher{++watches_made_, target.life, std::move(ended)});
-      return watches_made_;
+    const v1::ExitCause* known = deaths_.CauseOf(target.life);
+    if (known == nullptr && (lives_here || !target.endpoint.empty())) {
+      return deaths_.Watch(target.life, std::move(ended));
     }
-    if (known_dead) cause = dead->second.cause;
+    if (known != nullptr) cause = *known;
   }
   if (cause.text().empty()) cause.set_text("it does not live in this process");
   ended(target.life, cause);
@@ -233,11 +230,7 @@ uint64_t Transport::Watch(const ActorAddress& target, EndedCallback ended) {
 
 void Transport::Unwatch(uint64_t watch) {
   MutexLock lock(mutex_);
-  for (auto it = watchers_.begin(); it != watchers_.end(); ++it) {
-    if (it->second.id != watch) continue;
-    watchers_.erase(it);
-    return;
-  }
+  deaths_.Unwatch(watch);
 }
 
 std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint) {
@@ -293,27 +286,18 @@ void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool g
 
 void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   std::vector<OpenCall> calls;
-  std::vector<Watcher> watchers;
+  std::optional<std::vector<DeathBook::Told>> told;
   {
     MutexLock lock(mutex_);
-    Death& death = dead_[life.path];
-    if (life.incarnation <= death.incarnation) return;
-    if (death.incarnation == 0) deaths_.push_back(life.path);
-    death = {life.incarnation, cause};
-    if (deaths_.size() > kDeathsMax) {
-      dead_.erase(deaths_.front());
-      deaths_.pop_front();
-    }
+    told = deaths_.Record(life, cause);
+    if (!told.has_value()) return;
     calls = calls_.TakeTarget(life);
-    auto [begin, end] = watchers_.equal_range(life.path);
-    for (auto it = begin; it != end;) {
-      bool over = it->second.life.incarnation <= life.incarnation;
-      if (over) watchers.push_back(std::move(it->second));
-      it = over ? watchers_.erase(it) : std::next(it);
-    }
   }
-  for (const Watcher& watcher : watchers) watcher.ended(watcher.life, cause);
-  for (OpenCall& call : calls) call.reply(DiedStatus(DeathText(call.target, cause) + "; the call may have run", cause));
+  for (const DeathBook::Told& watcher : *told) watcher.ended(watcher.life, cause);
+  for (OpenCall& call : calls) {
+    if (call.sink != nullptr) call.sink->Cancel();
+    call.reply(DiedStatus(DeathText(call.target, cause) + "; the call may have run", cause));
+  }
 }
 
 void Transport::Shutdown() {

@@ -8,8 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +15,7 @@
 
 #include "runtime/actor/actor_host.h"
 #include "runtime/actor/call_router.h"
+#include "runtime/actor/death_book.h"
 #include "runtime/base/mutex.h"
 #include "runtime/rpc/security.h"
 #include "runtime/transport/call_table.h"
@@ -69,18 +68,6 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   size_t open_calls() const;
 
  private:
-  struct Death {
-    uint64_t incarnation = 0;
-    v1::ExitCause cause;
-  };
-  struct Watcher {
-    uint64_t id = 0;
-    ActorLife life;
-    EndedCallback ended;
-  };
-  // The newest dead life of so many replicas is remembered: calls to others that ended here answer CALL_UNAVAILABLE.
-  static constexpr size_t kDeathsMax = 65'536;
-
   Transport(TransportOptions options, ActorHost& host);
   absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -102,10 +89,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
-  std::map<ActorPath, Death> dead_ ABSL_GUARDED_BY(mutex_);
-  std::deque<ActorPath> deaths_ ABSL_GUARDED_BY(mutex_);  // The keys of dead_, the oldest first.
-  uint64_t watches_made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::multimap<ActorPath, Watcher> watchers_ ABSL_GUARDED_BY(mutex_);
+  DeathBook deaths_ ABSL_GUARDED_BY(mutex_);
   std::thread timer_;
 };
 

@@ -107,9 +107,14 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
                           ActorRegistry::Global().ConstructFromJson(actor_class->name, setting.role.args_json()));
   TROUPE_RETURN_IF_ERROR(Serve(assignment.host(), setting, actor->Services()));
+  children_ = std::make_unique<LocalActors>(
+      setting, host_, transport_, children_executor_,
+      [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); },
+      directory_.get());
   {
     MutexLock lock(mutex_);
     context_ = std::make_unique<ActorContext>(setting, transport_, directory_.get());
+    context_->SetSpawner(children_.get());
     if (stop_.has_value()) context_->SetStopping();
   }
   cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_,
@@ -135,6 +140,7 @@ absl::Status WorkerProcess::Serve(const std::string& host, ActorSetting& setting
 }
 
 void WorkerProcess::StopServing() {
+  if (children_ != nullptr) children_->Shutdown("the actor that spawned it has ended", Monotonic::Infinite());
   if (transport_ != nullptr) transport_->Shutdown();
   if (server_ != nullptr) server_->Shutdown(kServerGrace);
 }

@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "runtime/actor/actor_context.h"
 #include "runtime/actor/actor_host.h"
+#include "runtime/actor/executor.h"
+#include "runtime/actor/local_actors.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
 #include "runtime/rpc/security.h"
@@ -67,6 +69,8 @@ class WorkerProcess {
   ActorHost host_;
   std::shared_ptr<Transport> transport_;
   std::unique_ptr<ActorDirectory> directory_;
+  ThreadPool children_executor_;           // Has no thread before there are children.
+  std::unique_ptr<LocalActors> children_;  // What the actor spawns in this process.
   std::unique_ptr<ActorContext> context_;  // Set under mutex_; Stop looks at it.
   std::unique_ptr<RpcServer> server_;
   std::shared_ptr<ActorCell> cell_;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runtime: actors in a program of one's own.
+//
+//   troupe::Runtime runtime = troupe::Runtime::Local().value();
+//   troupe::Ref<Counter> counter = runtime.Spawn<Counter>({.name = "counter"}, 10).value();
+//   absl::StatusOr<int64_t> sum = counter.Call<&Counter::Add>(5).Get();  // 15
+//
+// Actors live in this process, on a pool of threads as large as the machine has cores (threads that wait for futures
+// are not counted). Destroying the runtime stops them all, children with their parents, and waits for that.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/actor/actor.h"
+#include "runtime/actor/actor_context.h"
+#include "runtime/actor/group.h"
+#include "runtime/actor/ref.h"
+#include "runtime/actor/spawn.h"
+
+namespace troupe {
+
+struct RuntimeOptions {
+  std::string name = "local";  // The namespace of the actors' names; the first part of what they are called in errors.
+  int threads = 0;             // 0: as many as the machine has cores.
+};
+
+class Runtime {
+ public:
+  static absl::StatusOr<Runtime> Local(RuntimeOptions options = {});
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) = delete;
+  ~Runtime();
+
+  // Constructs the actor with `args` and returns when its OnStart has ended. Errors as of ActorSpawner::Spawn.
+  template <typename T, typename... Args>
+  absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
+    absl::StatusOr<ActorAddress> address = spawner().Spawn(
+        internal::ClassName<T>(), internal::EncodeInit<T>(std::forward<Args>(args)...), std::move(options), nullptr);
+    if (!address.ok()) return address.status();
+    return Ref<T>(*std::move(address), router());
+  }
+
+  // `size` actors with the same options and arguments; the name of member i is "name.i". If one fails to start, those
+  // before it are stopped.
+  template <typename T, typename... Args>
+  absl::StatusOr<Group<T>> SpawnGroup(size_t size, const SpawnOptions& options, const Args&... args) {
+    std::vector<Ref<T>> members;
+    for (size_t i = 0; i < size; ++i) {
+      SpawnOptions own = options;
+      if (!own.name.empty()) own.name += "." + std::to_string(i);
+      absl::StatusOr<Ref<T>> member = Spawn<T>(std::move(own), args...);
+      if (!member.ok()) {
+        for (const Ref<T>& started : members) (void)Stop(started, "its group could not be started");
+        return member.status();
+      }
+      members.push_back(*std::move(member));
+    }
+    return Group<T>(std::move(members));
+  }
+
+  // The newest life of the actor of that name, whatever its class is (a call of another class's method answers
+  // UNIMPLEMENTED). NOT_FOUND: there is none.
+  template <typename T>
+  absl::StatusOr<Ref<T>> Find(const std::string& name) const {
+    absl::StatusOr<ActorInfo> info = spawner().Find(name);
+    if (!info.ok()) return info.status();
+    return Ref<T>(info->address, router());
+  }
+  // The newest life of the actor that a ref names. NOT_FOUND: it has ended for good.
+  template <typename T>
+  absl::StatusOr<Ref<T>> Latest(const Ref<T>& ref) const {
+    return Find<T>(ref.life().path.role);
+  }
+  std::vector<ActorInfo> List() const { return spawner().List(); }
+
+  // Ends the actor and its children: OnStop, destructors; OK when that is over. A life that has ended is OK too.
+  // DEADLINE_EXCEEDED: a handler has not come to its end; the stop goes on.
+  template <typename T>
+  absl::Status Stop(const Ref<T>& ref, const std::string& reason, absl::Duration grace = absl::Seconds(30)) {
+    return spawner().Stop(ref.life(), reason, grace);
+  }
+
+  ActorSpawner& spawner() const;
+  const std::shared_ptr<CallRouter>& router() const;
+
+ private:
+  class Parts;
+  explicit Runtime(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract of a call (design.md), as one suite over every transport: within a process, and between two over a gRPC
+// stream. A new transport adds a World.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/actor/actor.h"
+#include "runtime/actor/actor_host.h"
+#include "runtime/actor/wait.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/random.h"
+#include "runtime/rpc/server.h"
+#include "runtime/transport/transport.h"
+
+namespace troupe {
+namespace {
+
+class Subject : public Actor {
+ public:
+  std::string Echo(std::string text) { return text; }
+  absl::Status Fail(const std::string& why) { return absl::DataLossError(why); }
+  void Throw() { throw std::runtime_error("broken inside"); }
+  // The numbers must come in order.
+  absl::Status Next(int64_t n) {
+    if (n != next_) return absl::FailedPreconditionError("expected " + std::to_string(next_));
+    ++next_;
+    return absl::OkStatus();
+  }
+  int64_t Count() const { return next_; }
+  Future<int64_t> Gate() { return gate_.TakeFuture(); }
+  void Open(int64_t value) { gate_.Set(value); }
+  void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
+  std::string Big(int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); }
+  Stream<int64_t> Numbers(int64_t n, const std::string& error) {
+    struct Guard {
+      ~Guard() { ++ended; }
+    } guard;
+    for (int64_t i = 0; i < n; ++i) {
+      produced = i + 1;
+      co_yield i;
+    }
+    if (!error.empty()) co_return absl::DataLossError(error);
+    co_return absl::OkStatus();
+  }
+  Stream<std::string> Blobs(int64_t n, int64_t bytes) {
+    for (int64_t i = 0; i < n; ++i) {
+      produced = i + 1;
+      co_yield std::string(static_cast<size_t>(bytes), 'x');
+    }
+    co_return absl::OkStatus();
+  }
+  Task<std::string> AskThroughRef(Ref<Subject> other, std::string text) {
+    co_return co_await other.Call<&Subject::Echo>(text);
+  }
+  Ref<Subject> Pass(Ref<Subject> other) { return other; }
+
+  inline static std::atomic<int> produced{0};
+  inline static std::atomic<int> ended{0};
+
+ private:
+  int64_t next_ = 0;
+  Promise<int64_t> gate_;
+};
+TROUPE_REENTRANT(Subject, Numbers);
+TROUPE_REENTRANT(Subject, Blobs);
+TROUPE_ACTOR(Subject,
+             TROUPE_METHODS(Echo, Fail, Throw, Next, Count, Gate, Open, Sleep, Big, Numbers, Blobs, AskThroughRef,
+                            Pass),
+             TROUPE_INIT());
+class Other : public Actor {
+ public:
+  int64_t Foreign(const std::string& text) { return static_cast<int64_t>(text.size()); }
+};
+TROUPE_ACTOR(Other, TROUPE_METHODS(Foreign), TROUPE_INIT());
+
+constexpr size_t kPayloadMax = 1 << 20;
+constexpr size_t kMailboxMax = 64;
+
+// A process' side: a host, its transport, perhaps a server.
+struct Side {
+  Side(const std::string& name, bool serves) {
+    RpcSecurity security;
+    static const std::string token = Token::Generate();
+    security.token = token;
+    TransportOptions options;
+    options.process_name = name;
+    options.security = security;
+    options.payload_bytes_max = kPayloadMax;
+    transport = Transport::Create(options, host);
+    if (!serves) return;
+    endpoint = "unix:/tmp/contract-test-" + RandomHex(6) + ".sock";
+    RpcServerOptions server_options;
+    server_options.addresses = {endpoint};
+    server_options.security = security;
+    server = RpcServer::Start(server_options, {transport->service()}).value();
+  }
+  ~Side() {
+    for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
+    transport->Shutdown();
+  }
+  ActorAddress Add(const std::string& role, uint64_t incarnation) {
+    ActorSetting setting;
+    setting.self = {{JobId("job"), role, 0}, incarnation};
+    setting.endpoint = endpoint;
+    contexts.push_back(std::make_unique<ActorContext>(setting, transport, nullptr));
+    cells.push_back(std::make_shared<ActorCell>(*ActorRegistry::Global().Find("Subject").value(),
+                                                std::make_unique<Subject>(), *contexts.back(),
+                                                ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}}));
+    REQUIRE(cells.back()->Start().ok());
+    host.Add(cells.back());
+    return {setting.self, endpoint};
+  }
+
+  std::string endpoint;
+  ActorHost host;
+  std::shared_ptr<Transport> transport;
+  std::unique_ptr<RpcServer> server;
+  std::vector<std::unique_ptr<ActorContext>> contexts;
+  std::vector<std::shared_ptr<ActorCell>> cells;
+};
+
+// A caller, and two actors that it calls over the transport under test.
+struct World {
+  std::string name;
+  std::unique_ptr<Side> caller, callee;  // The callee is null where both are one process.
+  ActorAddress address, second;
+
+  Ref<Subject> At(const ActorAddress& at) const { return Ref<Subject>(at, caller->transport); }
+  Ref<Subject> ref() const { return At(address); }
+  Side& side() const { return callee == nullptr ? *caller : *callee; }
+};
+
+World InProcess() {
+  World world{"in one process", std::make_unique<Side>("one", false), nullptr, {}, {}};
+  world.address = world.caller->Add("subject", 5);
+  world.second = world.caller->Add("second", 5);
+  return world;
+}
+World GrpcStream() {
+  World world{"gRPC stream", std::make_unique<Side>("caller", true), std::make_unique<Side>("callee", true), {}, {}};
+  world.address = world.callee->Add("subject", 5);
+  world.second = world.caller->Add("second", 5);
+  return world;
+}
+
+void OverEach(const std::function<void(World&)>& test) {
+  for (auto make : {&InProcess, &GrpcStream}) {
+    World world = make();
+    INFO(world.name);
+    test(world);
+    CHECK(world.caller->transport->open_calls() == 0);
+  }
+}
+
+TEST_CASE("Contract: results, refs and the handler's own errors arrive as they were", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    CHECK(ref.Call<&Subject::Echo>(std::string("\0 \xff", 3)).Get().value() == std::string("\0 \xff", 3));
+    absl::Status failed = ref.Call<&Subject::Fail>("no more").Get();
+    CHECK(failed == absl::DataLossError("no more"));
+    CHECK(CallErrorKindOf(failed) == v1::CallError::CALL_HANDLER);
+    absl::Status thrown = ref.Call<&Subject::Throw>().Get();
+    CHECK(thrown == absl::InternalError("the method threw: broken inside"));
+    CHECK(ref.Call<&Subject::AskThroughRef>(world.At(world.second), "x").Get().value() == "x");
+    CHECK(ref.Call<&Subject::Pass>(world.At(world.second)).Get()->Call<&Subject::Echo>("y").Get().value() == "y");
+  });
+}
+
+TEST_CASE("Contract: calls and one-way messages of a sender arrive in their order, once", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    std::vector<Future<void>> calls;
+    for (int64_t n = 0; n < 2000; ++n) {
+      if (n % 3 == 0) {
+        REQUIRE(ref.Send<&Subject::Next>(n).ok());
+      } else {
+        calls.push_back(ref.Call<&Subject::Next>(n));
+      }
+      if (n % 32 == 31) REQUIRE(WaitAll(calls).ok());  // Less than a mailbox at once.
+    }
+    for (Future<void>& call : calls) CHECK(call.Get().ok());
+    CHECK(ref.Call<&Subject::Count>().Get().value() == 2000);
+  });
+}
+
+TEST_CASE("Contract: every call ends by its deadline, and one that waited past it is not begun", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    Future<void> busy = ref.Call<&Subject::Sleep>(150);
+    Future<void> late = ref.WithTimeout(absl::Milliseconds(20)).Call<&Subject::Next>(0);
+    Future<int64_t> never = ref.WithTimeout(absl::Milliseconds(30)).Call<&Subject::Gate>();
+    Monotonic start = MonotonicNow();
+    CHECK(CallErrorKindOf(late.Get()) == v1::CallError::CALL_DEADLINE);
+    CHECK(CallErrorKindOf(never.Get().status()) == v1::CallError::CALL_DEADLINE);
+    CHECK(MonotonicNow() - start < absl::Milliseconds(140));
+    CHECK(busy.Get().ok());
+    CHECK(ref.Call<&Subject::Count>().Get().value() == 0);
+  });
+}
+
+TEST_CASE("Contract: a full mailbox and a large message are refused at once, with the limit", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    Future<void> busy = ref.Call<&Subject::Sleep>(100);
+    std::vector<Future<std::string>> calls;
+    for (size_t i = 0; i < 2 * kMailboxMax; ++i) calls.push_back(ref.Call<&Subject::Echo>("x"));
+    size_t overloaded = 0;
+    for (Future<std::string>& call : calls) {
+      overloaded += CallErrorKindOf(call.Get().status()) == v1::CallError::CALL_OVERLOADED;
+    }
+    CHECK(overloaded >= kMailboxMax - 1);
+    CHECK(overloaded < 2 * kMailboxMax);
+    CHECK(busy.Get().ok());
+    absl::Status large = ref.Call<&Subject::Echo>(std::string(kPayloadMax + 1, 'x')).Get().status();
+    CHECK(CallErrorKindOf(large) == v1::CallError::CALL_OVERLOADED);
+    CHECK(std::string(large.message()).find(std::to_string(kPayloadMax)) != std::string::npos);
+    CHECK(ref.Send<&Subject::Echo>(std::string(kPayloadMax + 1, 'x')).code() == absl::StatusCode::kResourceExhausted);
+    CHECK(ref.Call<&Subject::Echo>("still there").Get().ok());
+  });
+}
+
+TEST_CASE("Contract: stale, unknown and foreign calls do not run, and are told apart", "[contract]") {
+  OverEach([](World& world) {
+    ActorAddress other = world.address;
+    other.life.incarnation = 3;
+    absl::Status stale = world.At(other).Call<&Subject::Next>(0).Get();
+    CHECK(CallErrorKindOf(stale) == v1::CallError::CALL_STALE_EPOCH);
+    CHECK(CallErrorOf(stale).current_incarnation() == 5);
+    other.life.incarnation = 9;
+    CHECK(CallErrorKindOf(world.At(other).Call<&Subject::Next>(0).Get()) == v1::CallError::CALL_UNAVAILABLE);
+    absl::Status foreign = Ref<Other>(world.address, world.caller->transport).Call<&Other::Foreign>("x").Get().status();
+    CHECK(foreign.code() == absl::StatusCode::kUnimplemented);
+    CHECK(CallErrorKindOf(foreign) == v1::CallError::CALL_MALFORMED);
+    OutgoingCall wrong;
+    wrong.method = "Subject.Next";
+    wrong.arguments = Encode(std::tuple<std::string>("no number"));
+    Promise<std::string> reply;
+    Future<std::string> answer = reply.TakeFuture();
+    wrong.reply = [reply](absl::StatusOr<std::string> result) { reply.Set(std::move(result)); };
+    world.caller->transport->Call(world.address, std::move(wrong));
+    CHECK(CallErrorKindOf(answer.Get().status()) == v1::CallError::CALL_MALFORMED);
+    CHECK(world.ref().Call<&Subject::Count>().Get().value() == 0);
+  });
+}
+
+TEST_CASE("Contract: a cancelled call ends at once, and is not begun if it was not", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    Future<void> busy = ref.Call<&Subject::Sleep>(100);
+    Future<void> waits = ref.Call<&Subject::Next>(0);
+    Future<int64_t> runs = ref.Call<&Subject::Gate>();
+    waits.Cancel();
+    CHECK(CallErrorKindOf(waits.Get()) == v1::CallError::CALL_CANCELLED);
+    CHECK(busy.Get().ok());
+    CHECK(ref.Call<&Subject::Count>().Get().value() == 0);
+    runs.Cancel();
+    CHECK(CallErrorKindOf(runs.Get().status()) == v1::CallError::CALL_CANCELLED);
+    CHECK(ref.Call<&Subject::Open>(1).Get().ok());
+  });
+}
+
+TEST_CASE("Contract: a stream's items come in order, then its end or error", "[contract]") {
+  OverEach([](World& world) {
+    for (const std::string& error : {std::string(), std::string("no more")}) {
+      StreamReader<int64_t> numbers = world.ref().Stream<&Subject::Numbers>(1000, error);
+      for (int64_t i = 0; i < 1000; ++i) REQUIRE(numbers.Next().Get().value() == i);
+      absl::StatusOr<std::optional<int64_t>> end = numbers.Next().Get();
+      CHECK(end.status() == (error.empty() ? absl::OkStatus() : absl::DataLossError(error)));
+      if (end.ok()) CHECK_FALSE(end->has_value());
+    }
+    StreamReader<int64_t> absent =
+        world.At({{{JobId("job"), "nobody", 0}, 1}, world.address.endpoint}).Stream<&Subject::Numbers>(1, "");
+    CHECK(CallErrorKindOf(absent.Next().Get().status()) == v1::CallError::CALL_UNAVAILABLE);
+  });
+}
+
+TEST_CASE("Contract: a stream keeps to its window in items and in bytes", "[contract]") {
+  OverEach([](World& world) {
+    Subject::produced = 0;
+    StreamReader<int64_t> numbers = world.ref().StreamWithin<&Subject::Numbers>({.items = 8}, 1'000'000, "");
+    for (int64_t i = 0; i < 100; ++i) REQUIRE(numbers.Next().Get().value() == i);
+    PauseFor(absl::Milliseconds(30));
+    CHECK(Subject::produced <= 109);
+    numbers.Cancel();
+    Subject::produced = 0;
+    StreamReader<std::string> blobs =
+        world.ref().StreamWithin<&Subject::Blobs>({.items = 1000, .bytes = 100'000}, 1000, 30'000);
+    REQUIRE(blobs.Next().Get().ok());
+    PauseFor(absl::Milliseconds(30));
+    CHECK(Subject::produced <= 6);
+    for (int i = 0; i < 50; ++i) REQUIRE(blobs.Next().Get().ok());
+    StreamReader<std::string> large = world.ref().Stream<&Subject::Blobs>(2, static_cast<int64_t>(kPayloadMax) + 1);
+    if (world.callee != nullptr) {
+      CHECK(CallErrorKindOf(large.Next().Get().status()) == v1::CallError::CALL_OVERLOADED);
+    }
+  });
+}
+
+TEST_CASE("Contract: a stream that is left, late or cut ends its producer", "[contract]") {
+  OverEach([](World& world) {
+    auto ended = [](int count) {
+      for (int i = 0; i < 2000 && Subject::ended < count; ++i) PauseFor(absl::Milliseconds(1));
+      return Subject::ended.load();
+    };
+    int before = Subject::ended;
+    {
+      StreamReader<int64_t> left = world.ref().Stream<&Subject::Numbers>(1'000'000, "");
+      REQUIRE(left.Next().Get().value() == 0);
+    }
+    CHECK(ended(before + 1) == before + 1);
+    StreamReader<int64_t> late =
+        world.ref().WithTimeout(absl::Milliseconds(30)).Stream<&Subject::Numbers>(1'000'000, "");
+    PauseFor(absl::Milliseconds(60));
+    absl::StatusOr<std::optional<int64_t>> item = late.Next().Get();
+    while (item.ok()) item = late.Next().Get();
+    CHECK(CallErrorKindOf(item.status()) == v1::CallError::CALL_DEADLINE);
+    CHECK(ended(before + 2) == before + 2);
+    StreamReader<int64_t> cut = world.ref().Stream<&Subject::Numbers>(1'000'000, "");
+    REQUIRE(cut.Next().Get().value() == 0);
+    CHECK(world.side().cells[0]->Stop("enough", MonotonicNow() + absl::Seconds(10)));
+    CHECK(ended(before + 3) == before + 3);
+  });
+}
+
+TEST_CASE("Contract: a death that is known ends open calls with its cause, refuses later ones, and is told",
+          "[contract]") {
+  OverEach([](World& world) {
+    std::atomic<int> told{0};
+    world.caller->transport->Watch(world.address, [&told](const ActorLife& life, const v1::ExitCause& cause) {
+      if (life.incarnation == 5 && cause.signal() == 9) ++told;
+    });
+    uint64_t unwanted =
+        world.caller->transport->Watch(world.address, [&told](const ActorLife&, const v1::ExitCause&) { told = 100; });
+    world.caller->transport->Unwatch(unwanted);
+    Future<int64_t> open = world.ref().Call<&Subject::Gate>();
+    StreamReader<int64_t> numbers = world.ref().Stream<&Subject::Numbers>(1'000'000, "");
+    REQUIRE(numbers.Next().Get().value() == 0);
+    v1::ExitCause cause;
+    cause.set_signal(9);
+    cause.set_text("killed by signal 9");
+    world.caller->transport->MarkDead(world.address.life, cause);
+    absl::StatusOr<std::optional<int64_t>> item = numbers.Next().Get();
+    while (item.ok()) item = numbers.Next().Get();
+    for (const absl::Status& status :
+         {open.Get().status(), item.status(), world.ref().Call<&Subject::Echo>("x").Get().status()}) {
+      CHECK(CallErrorKindOf(status) == v1::CallError::CALL_DIED);
+      CHECK(CallErrorOf(status).cause().signal() == 9);
+    }
+    CHECK(world.ref().Send<&Subject::Echo>("x").code() == absl::StatusCode::kUnavailable);
+    CHECK(told == 1);
+    world.caller->transport->Watch(world.address, [&told](const ActorLife&, const v1::ExitCause&) { ++told; });
+    CHECK(told == 2);
+  });
+}
+
+}  // namespace
+}  // namespace troupe
