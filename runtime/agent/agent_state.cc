@@ -100,6 +100,8 @@ void AgentState::On(const SpawnRefused& event) {
   auto it = workers_.find(event.actor);
   if (it == workers_.end() || it->second.phase == Phase::kExited) return;
   SetExited(event.actor, it->second, Cause(v1::ExitCause::START_FAILED, MessageOf(event.status)), false);
+  SpawnWaiting();
+  FinishShutdown();
 }
 
 void AgentState::On(const WorkerGone& event) {

@@ -5,9 +5,10 @@
 //
 // Invariants:
 //   AGT-1: one life of an actor at a time; the next one is started when the one before it has exited.
-//   AGT-2: nothing is done for a head of an older term than the highest that was seen; the term is kept before it
-//   counts. AGT-3: a worker's exit is told when its whole tree is gone, and kept until the head acknowledges it. AGT-4:
-//   time in which the agent itself did not run counts against no worker.
+//   AGT-2: nothing is done for a head of another term than the one that welcomed this node, nor for one of an older
+//   term than the highest that was seen; the term is kept before it counts. AGT-3: a worker's exit is told when its
+//   whole tree is gone, and kept until the head acknowledges it. AGT-4: time in which the agent itself did not run
+//   counts against no worker.
 #pragma once
 
 #include <cstdint>
@@ -73,16 +74,20 @@ struct WorkerHungUp {
 struct ShutdownRequested {
   absl::Duration grace;
 };
+// What KeepIdentity came to.
+struct IdentityKept {
+  absl::Status status;
+};
 struct TimePassed {};
 using AgentEvent =
     std::variant<KeeperConnected, KeeperDisconnected, WorkerSpawned, SpawnRefused, WorkerGone, HeadConnected,
-                 HeadDisconnected, HeadSaid, WorkerSaid, WorkerHungUp, ShutdownRequested, TimePassed>;
+                 HeadDisconnected, HeadSaid, WorkerSaid, WorkerHungUp, ShutdownRequested, IdentityKept, TimePassed>;
 
 // ---- Actions, to be done in order ----
-struct KeepIdentity {  // Durable before the next action.
+struct KeepIdentity {  // The last of its step; IdentityKept follows before anything else.
   v1::AgentIdentity identity;
 };
-struct KeepAssignment {
+struct KeepAssignment {  // Durable before SpawnWorker of the same actor; when that fails SpawnRefused follows instead.
   v1::StartWorker start;
 };
 struct ForgetAssignment {
@@ -200,11 +205,13 @@ class AgentState {
   void On(const WorkerHungUp&);
   void On(const ShutdownRequested&);
   void On(const TimePassed&);
+  void On(const IdentityKept&);
   // agent_state_head.cc: the head's orders.
   void On(const HeadConnected&);
   void On(const HeadDisconnected&);
   void On(const HeadSaid&);
   void OnWelcome(const v1::WelcomeNode& welcome);
+  void Join(const v1::WelcomeNode& welcome);
   void OnStart(const v1::StartWorker& start);
   void OnStop(const v1::StopWorker& stop);
   void OnAcknowledge(const ActorLife& actor);
@@ -232,8 +239,9 @@ class AgentState {
   bool keeper_known_ = false;  // It has been connected once: the inventory is complete.
   bool head_connected_ = false;
   bool register_sent_ = false;
-  bool welcomed_ = false;   // On this stream.
-  Monotonic head_lost_at_;  // Since when there is no head that has welcomed this node.
+  bool welcomed_ = false;                   // On this stream.
+  std::optional<v1::WelcomeNode> welcome_;  // Counts when what it says is kept.
+  Monotonic head_lost_at_;                  // Since when there is no head that has welcomed this node.
   bool head_loss_handled_ = false;
   std::string head_error_;  // Said last.
   bool shutting_down_ = false;

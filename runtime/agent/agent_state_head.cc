@@ -2,10 +2,22 @@
 // AgentState: the head's side. Registration, terms, orders to start and stop, exits until they are acknowledged.
 #include <signal.h>
 
+#include <utility>
+
 #include "runtime/agent/agent_state.h"
 #include "runtime/base/status.h"
 
 namespace troupe::agent {
+namespace {
+
+v1::AgentIdentity IdentityBy(const v1::WelcomeNode& welcome, v1::AgentIdentity identity) {
+  identity.set_highest_term(welcome.term());
+  identity.set_node_incarnation(welcome.node_incarnation());
+  identity.set_head_loss_grace_ms(welcome.head_loss_grace_ms());
+  return identity;
+}
+
+}  // namespace
 
 void AgentState::On(const HeadConnected&) {
   head_connected_ = true;
@@ -85,8 +97,9 @@ bool AgentState::TermIsCurrent(uint64_t term) {
     return false;
   }
   if (term > identity_.highest_term()) {
-    identity_.set_highest_term(term);
-    Do(KeepIdentity{identity_});
+    Do(HangUpHead{"this head's term is " + std::to_string(term) + ", but it welcomed the node with " +
+                  std::to_string(identity_.highest_term())});
+    return false;
   }
   return true;
 }
@@ -96,15 +109,25 @@ void AgentState::OnWelcome(const v1::WelcomeNode& welcome) {
     TermIsCurrent(welcome.term());
     return;
   }
-  bool new_incarnation = welcome.node_incarnation() != identity_.node_incarnation();
-  v1::AgentIdentity identity = identity_;
-  identity.set_highest_term(welcome.term());
-  identity.set_node_incarnation(welcome.node_incarnation());
-  identity.set_head_loss_grace_ms(welcome.head_loss_grace_ms());
-  if (identity.SerializeAsString() != identity_.SerializeAsString()) {
-    identity_ = identity;
-    Do(KeepIdentity{identity_});
+  const v1::AgentIdentity identity = IdentityBy(welcome, identity_);
+  if (identity.SerializeAsString() == identity_.SerializeAsString()) return Join(welcome);
+  welcome_ = welcome;
+  Do(KeepIdentity{identity});
+}
+
+void AgentState::On(const IdentityKept& event) {
+  if (!welcome_.has_value()) return;
+  const v1::WelcomeNode welcome = *std::exchange(welcome_, std::nullopt);
+  // A term that is not kept must not count: without this head the node goes on as it was.
+  if (!event.status.ok()) {
+    return Do(HangUpHead{"what the head's welcome says cannot be kept: " + StatusText(event.status)});
   }
+  Join(welcome);
+}
+
+void AgentState::Join(const v1::WelcomeNode& welcome) {
+  bool new_incarnation = welcome.node_incarnation() != identity_.node_incarnation();
+  identity_ = IdentityBy(welcome, identity_);
   welcomed_ = true;
   Do(SetHeartbeat{absl::Milliseconds(welcome.heartbeat_interval_ms()), welcome.node_incarnation()});
   Do(Say{"registered with the head: term " + std::to_string(welcome.term()) + ", node incarnation " +

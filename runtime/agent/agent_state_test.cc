@@ -36,7 +36,16 @@ struct Fixture {
 
   explicit Fixture(const std::vector<v1::AssignedWorker>& assigned = {}) : state({}, identity, assigned, At(0)) {}
 
-  std::vector<AgentAction>& Step(const AgentEvent& event) { return last = state.Step(event, At(now)); }
+  // What the folder answers to KeepIdentity.
+  absl::Status keep_identity;
+
+  std::vector<AgentAction>& Step(const AgentEvent& event) {
+    last = state.Step(event, At(now));
+    if (!last.empty() && std::holds_alternative<KeepIdentity>(last.back())) {
+      for (AgentAction& action : state.Step(IdentityKept{keep_identity}, At(now))) last.push_back(std::move(action));
+    }
+    return last;
+  }
   // Time passes in ticks; all actions of them.
   std::vector<AgentAction> Wait(double seconds) {
     std::vector<AgentAction> all;
@@ -186,7 +195,8 @@ TEST_CASE("AgentState: an exit is told until it is acknowledged, then forgotten 
   CHECK(f.last.empty());
 }
 
-TEST_CASE("AgentState: a head of an older term is refused, a newer term is kept first (AGT-2)", "[agent]") {
+TEST_CASE("AgentState: orders of another term than the welcome's are refused, a newer one is kept first (AGT-2)",
+          "[agent]") {
   Fixture f;
   f.Join();
   CHECK(f.state.identity().highest_term() == 5);
@@ -194,10 +204,12 @@ TEST_CASE("AgentState: a head of an older term is refused, a newer term is kept 
   CHECK(All<HangUpHead>(f.last).size() == 1);
   CHECK(All<SpawnWorker>(f.last).empty());
   f.Start(Life(1), 6);
-  REQUIRE(f.last.size() >= 2);
-  CHECK(std::get<KeepIdentity>(f.last[0]).identity.highest_term() == 6);
-  f.Stop(Life(1), 0, 5);
-  CHECK(All<SignalWorker>(f.last).empty());
+  CHECK(All<HangUpHead>(f.last).size() == 1);
+  CHECK(All<SpawnWorker>(f.last).empty());
+  f.Step(HeadDisconnected{absl::OkStatus()});
+  f.Step(HeadConnected());
+  f.Welcome(6);
+  CHECK(std::get<KeepIdentity>(f.last.at(0)).identity.highest_term() == 6);
   f.Step(HeadDisconnected{absl::OkStatus()});
   f.Step(HeadConnected());
   CHECK(All<TellHead>(f.last).at(0).message.register_node().highest_term() == 6);
@@ -356,6 +368,31 @@ TEST_CASE("AgentState: a shutdown ends when every worker has ended and the head 
   CHECK(All<Finished>(f.last).empty());
   f.Acknowledge(Life(1));
   CHECK(All<Finished>(f.last).size() == 1);
+}
+
+TEST_CASE("AgentState: a welcome that cannot be kept does not count (AGT-2)", "[agent]") {
+  Fixture f;
+  f.keep_identity = absl::ResourceExhaustedError("no space left");
+  f.Join();
+  CHECK_FALSE(f.state.registered());
+  CHECK_FALSE(All<HangUpHead>(f.last).empty());
+  CHECK(All<SetHeartbeat>(f.last).empty());
+  f.keep_identity = absl::OkStatus();
+  f.Step(HeadDisconnected{absl::CancelledError("")});
+  f.Step(HeadConnected());
+  f.Welcome();
+  CHECK_FALSE(All<KeepIdentity>(f.last).empty());
+  CHECK(f.state.registered());
+}
+
+TEST_CASE("AgentState: a successor starts when what it waited for is refused", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Start(Life(1));
+  f.Start(Life(2));
+  CHECK(All<SpawnWorker>(f.last).empty());
+  f.Step(SpawnRefused{Life(1), absl::ResourceExhaustedError("too many processes")});
+  CHECK_FALSE(All<SpawnWorker>(f.last).empty());
 }
 
 }  // namespace

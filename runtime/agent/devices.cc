@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
+#include <map>
+#include <sstream>
 #include <thread>
 
+#include "runtime/agent/worker_spawn.h"
 #include "runtime/env/file.h"
 
 namespace troupe::agent {
@@ -15,11 +19,22 @@ namespace {
 
 constexpr int kSimDevicesMax = 1024;
 
-int UsableCpus() {
+// The share of a control group: v2 "200000 100000" or "max 100000", v1 in two files (-1: no limit).
+double CpuQuota() {
+  std::string text = ReadFile("/sys/fs/cgroup/cpu.max", 4096).value_or("");
+  if (text.empty()) {
+    text = ReadFile("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", 4096).value_or("") + " " +
+           ReadFile("/sys/fs/cgroup/cpu/cpu.cfs_period_us", 4096).value_or("");
+  }
+  return CpusOfQuota(text);
+}
+
+double UsableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1U, std::thread::hardware_concurrency());
+  int cpus = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                            : static_cast<int>(std::thread::hardware_concurrency());
+  return std::min<double>(std::max(1, cpus), CpuQuota());
 }
 
 int64_t UsableMemoryBytes() {
@@ -36,14 +51,23 @@ int64_t UsableMemoryBytes() {
 
 // Those that this process may see.
 int CudaDevices() {
-  std::string visible = EnvironmentVariable("CUDA_VISIBLE_DEVICES");
-  if (!visible.empty()) return 1 + static_cast<int>(std::count(visible.begin(), visible.end(), ','));
+  const std::map<std::string, std::string> environment = OwnEnvironment();
+  auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  if (visible != environment.end()) return static_cast<int>(VisibleDevices(visible->second).size());
   int count = 0;
   while (FileExists("/dev/nvidia" + std::to_string(count))) ++count;
   return count;
 }
 
 }  // namespace
+
+double CpusOfQuota(std::string_view text) {
+  double quota = 0;
+  double period = 0;
+  std::istringstream numbers{std::string(text)};
+  if (!(numbers >> quota >> period) || quota <= 0 || period <= 0) return std::numeric_limits<double>::infinity();
+  return quota / period;
+}
 
 absl::StatusOr<v1::Resources> FindNodeResources(const NodeResourceOptions& options) {
   if (!(options.cpus >= 0) || options.memory_bytes < 0) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "troupe/v1/common.pb.h"
@@ -14,6 +15,9 @@ struct NodeResourceOptions {
   int64_t memory_bytes = 0;      // 0: the machine's, or the limit of the control group if that is less.
   std::string devices = "auto";  // "auto": the CUDA devices there are; "none"; "sim:N".
 };
+
+// What "quota period" of a control group allows; infinity when it sets no limit.
+double CpusOfQuota(std::string_view text);
 
 // INVALID_ARGUMENT: `devices` has another form, or a number is negative.
 absl::StatusOr<v1::Resources> FindNodeResources(const NodeResourceOptions& options);

@@ -33,6 +33,7 @@ namespace {
 constexpr absl::Duration kShutdownSlack = absl::Seconds(15);
 constexpr absl::Duration kKeeperEnd = absl::Seconds(15);
 constexpr absl::Duration kFlush = absl::Milliseconds(500);
+constexpr size_t kEventsMax = 256;  // Waiting: from here on the head's stream waits, too.
 
 std::string OwnFolder() {
   std::error_code error;
@@ -86,6 +87,10 @@ class NodeAgentImpl : public NodeAgent {
   }
   void Push(AgentEvent event) {
     MutexLock lock(mutex_);
+    // The head would say it all again; the loop is behind, so the link waits like a full socket.
+    if (std::holds_alternative<HeadSaid>(event)) {
+      changed_.WaitUntil(lock, Monotonic::Infinite(), [&] { return events_.size() < kEventsMax || stop_loop_; });
+    }
     events_.push_back(std::move(event));
     changed_.NotifyAll();
   }
@@ -99,7 +104,10 @@ class NodeAgentImpl : public NodeAgent {
 
   void Do(const KeepIdentity& action);
   void Do(const KeepAssignment& action);
-  void Do(const ForgetAssignment& action) { folder_->ForgetAssignment(action.actor); }
+  void Do(const ForgetAssignment& action) {
+    unkept_.erase(action.actor);
+    folder_->ForgetAssignment(action.actor);
+  }
   void Do(const SpawnWorker& action);
   void Do(const SignalWorker& action) { keeper_->Signal(action.actor, action.signal); }
   void Do(const AcknowledgeToKeeper& action) { keeper_->AcknowledgeExit(action.actor); }
@@ -139,12 +147,13 @@ class NodeAgentImpl : public NodeAgent {
   v1::Resources resources_;
   std::unique_ptr<RuntimeFolder> folder_;
   WorkerSpawnOptions spawn_;
-  std::optional<AgentState> state_;  // Of the loop's thread, once it runs.
-  uint64_t head_stream_ = 0;         // The same.
+  std::optional<AgentState> state_;           // Of the loop's thread, once it runs.
+  uint64_t head_stream_ = 0;                  // The same.
+  std::map<ActorLife, absl::Status> unkept_;  // Assignments that no file holds, and why. The same.
 
   Mutex mutex_;
   ConditionVariable changed_;
-  // Bounded by its sources: a session has few events waiting, the links wait for their peers.
+  // Bounded by its sources: a session has few events waiting, the keeper answers orders, the head's link waits.
   std::deque<AgentEvent> events_ ABSL_GUARDED_BY(mutex_);
   bool stop_loop_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
@@ -270,6 +279,7 @@ void NodeAgentImpl::Loop() {
       changed_.WaitUntil(lock, next_tick, [&] { return stop_loop_ || !events_.empty(); });
       if (stop_loop_) return;
       events.swap(events_);
+      changed_.NotifyAll();
     }
     for (const AgentEvent& event : events) Handle(event);
     if (MonotonicNow() >= next_tick) {
@@ -301,22 +311,20 @@ void NodeAgentImpl::Handle(const AgentEvent& event) {
   registered_ = state_->registered();
 }
 
-void NodeAgentImpl::Do(const KeepIdentity& action) {
-  absl::Status status = folder_->KeepIdentity(action.identity);
-  if (status.ok()) return;
-  // A term that is not kept must not count: without this head the node goes on as it was.
-  Log("the head's term cannot be kept: " + StatusText(status));
-  if (head_ != nullptr) head_->HangUp(head_stream_);
-}
+void NodeAgentImpl::Do(const KeepIdentity& action) { Handle(IdentityKept{folder_->KeepIdentity(action.identity)}); }
 
 void NodeAgentImpl::Do(const KeepAssignment& action) {
   v1::AssignedWorker assigned;
   *assigned.mutable_start() = action.start;
   absl::Status status = folder_->KeepAssignment(assigned);
-  if (!status.ok()) Log("an assignment cannot be kept: " + StatusText(status));
+  if (!status.ok()) unkept_[ActorLife::FromProto(action.start.actor())] = status;
 }
 
 void NodeAgentImpl::Do(const SpawnWorker& action) {
+  // A worker that the next agent would not know is not started.
+  if (auto unkept = unkept_.find(ActorLife::FromProto(action.start.actor())); unkept != unkept_.end()) {
+    return Push(SpawnRefused{unkept->first, Annotate(unkept->second, "its assignment cannot be kept")});
+  }
   v1::KeeperSpawn spawn = SpawnOf(action.start, spawn_);
   // What is wrong with the folder shows in the start itself.
   static_cast<void>(MakeDirs(spawn.working_directory()));

@@ -5,6 +5,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/errno_status.h"
@@ -39,12 +41,26 @@ absl::Status CheckPath(const std::string& path) {
                                     ": give a shorter one");
 }
 
+bool IsOwnFolder(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022) == 0;
+}
+
+// The folder, and each one above it that lies where everybody may make folders (/tmp): whoever owns one of those, or
+// may rename what is in it, could put another folder into the place of this one and be given the workers' token.
 absl::Status CheckOwner(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) {
-    return absl::PermissionDeniedError("the runtime folder " + path +
-                                       " must be a folder of this user that nobody else may write to");
+  for (std::filesystem::path folder = path; folder.has_relative_path(); folder = folder.parent_path()) {
+    struct stat info {
+    }, above{};
+    if (::lstat(folder.c_str(), &info) != 0) return ErrnoStatus(errno, folder.string());
+    if (::stat(folder.parent_path().c_str(), &above) != 0) return ErrnoStatus(errno, folder.parent_path().string());
+    bool anybody = (above.st_mode & 002) != 0;
+    bool sticky = (above.st_mode & S_ISVTX) != 0;
+    if (folder != path && !anybody) continue;
+    if (IsOwnFolder(info) && (!anybody || sticky)) continue;
+    return absl::PermissionDeniedError(
+        "the runtime folder " + path + " is not safe: " +
+        (IsOwnFolder(info) ? "everybody may rename what is in " + folder.parent_path().string()
+                           : folder.string() + " must be a folder of this user that nobody else may write to"));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "runtime/agent/devices.h"
@@ -44,6 +45,16 @@ TEST_CASE("RuntimeFolder: one agent a folder, which nobody else may enter", "[ag
   CHECK(RuntimeFolder::Open(f.path).ok());
   ::chmod(f.path.c_str(), 0777);
   CHECK(absl::IsPermissionDenied(RuntimeFolder::Open(f.path).status()));
+}
+
+TEST_CASE("RuntimeFolder: a folder above it in /tmp that others may write to is refused", "[agent]") {
+  Folder f;
+  ::mkdir(f.path.c_str(), 0700);
+  CHECK(RuntimeFolder::Open(f.path + "/node").ok());
+  ::chmod(f.path.c_str(), 0777);
+  absl::Status status = RuntimeFolder::Open(f.path + "/node").status();
+  CHECK(absl::IsPermissionDenied(status));
+  CHECK(std::string(status.message()).find("what is in " + f.path) != std::string::npos);
 }
 
 TEST_CASE("RuntimeFolder: a path that is too long for its sockets is refused with a sentence", "[agent]") {
@@ -109,6 +120,21 @@ TEST_CASE("WorkerSpawn: device numbers are those of the node, by the names that 
   CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=1,3") == 1);
   options.environment["CUDA_VISIBLE_DEVICES"] = "4,5,6,GPU-abc";
   CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=5,GPU-abc") == 1);
+}
+
+TEST_CASE("WorkerSpawn: an empty list of devices shows none, and a negative one ends it", "[agent]") {
+  CHECK(VisibleDevices("").empty());
+  CHECK(VisibleDevices("-1").empty());
+  CHECK(VisibleDevices("NoDevFiles").empty());
+  CHECK(VisibleDevices("2,GPU-abc,-1,3") == std::vector<std::string>{"2", "GPU-abc"});
+}
+
+TEST_CASE("NodeResources: a control group's share of the processors", "[agent]") {
+  CHECK(CpusOfQuota("150000 100000") == 1.5);
+  for (const char* text : {"max 100000", "-1\n 100000\n", "", "100000", "0 100000"}) {
+    INFO(text);
+    CHECK(std::isinf(CpusOfQuota(text)));
+  }
 }
 
 TEST_CASE("NodeResources: devices are found, simulated or none; anything else is refused", "[agent]") {

@@ -25,7 +25,8 @@ class WorkerService::Session : public grpc::ServerBidiReactor<v1::WorkerToAgent,
     } else {
       service_->sink_(WorkerSaid{id_, incoming_});
     }
-    StartRead(&incoming_);
+    MutexLock lock(mutex_);
+    if (!ended_) StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {

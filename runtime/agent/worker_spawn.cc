@@ -43,9 +43,7 @@ bool IsInherited(std::string_view name) {
 // The devices of `start` by the names that the agent itself has for them: where it was given only some of the machine's
 // (by Slurm, say), device 0 of the node is the first of these.
 std::string DeviceList(const v1::StartWorker& start, const std::string& own_devices) {
-  std::vector<std::string> own;
-  std::istringstream names(own_devices);
-  for (std::string name; std::getline(names, name, ',');) own.push_back(name);
+  const std::vector<std::string> own = VisibleDevices(own_devices);
   std::string list;
   for (int32_t index : start.device_indices()) {
     bool named = index >= 0 && static_cast<size_t>(index) < own.size();
@@ -95,6 +93,16 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   spawn.set_token(options.token);
   spawn.set_memory_bytes_max(start.role().resources().memory_bytes());
   return spawn;
+}
+
+std::vector<std::string> VisibleDevices(const std::string& value) {
+  std::vector<std::string> devices;
+  std::istringstream names(value);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty() || name[0] == '-' || name == "NoDevFiles") break;
+    devices.push_back(name);
+  }
+  return devices;
 }
 
 std::map<std::string, std::string> OwnEnvironment() {

@@ -31,6 +31,10 @@ std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runti
 //   MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_: glibc's defaults make large messages many times slower
 v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options);
 
+// The devices that a value of CUDA_VISIBLE_DEVICES shows, as the driver reads it: names up to the first that is empty
+// or negative, so none in "" and "-1".
+std::vector<std::string> VisibleDevices(const std::string& value);
+
 // The environment of this process.
 std::map<std::string, std::string> OwnEnvironment();
 

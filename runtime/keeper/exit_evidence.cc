@@ -21,7 +21,9 @@ std::string PeakText(const ExitEvidence& e) {
 
 bool ProbablyOutOfMemory(const ExitEvidence& e) {
   if (!e.signaled || e.signal != SIGKILL || e.killed_by_troupe) return false;
-  return e.machine_oom_kill || (e.memory_bytes > 0 && e.peak_rss_bytes >= e.memory_bytes / 2);
+  if (e.group_oom_kills >= 0) return false;  // CauseOf has looked: none of them was its own.
+  if (e.machine_oom_kills >= 0) return e.machine_oom_kills > 0;
+  return e.memory_bytes > 0 && e.peak_rss_bytes >= e.memory_bytes / 2;
 }
 
 }  // namespace

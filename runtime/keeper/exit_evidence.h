@@ -17,14 +17,15 @@ struct ExitEvidence {
   int64_t memory_bytes = 0;    // What it could have had: its group's limit or the machine's memory; 0 unknown.
   // Processes of its group that the kernel killed for memory; -1: there is no such counter.
   int64_t group_oom_kills = -1;
-  // The kernel killed some process of this machine for memory since the worker started.
-  bool machine_oom_kill = false;
+  // Processes of this machine that the kernel killed for memory since the worker started; -1: no such counter.
+  int64_t machine_oom_kills = -1;
   bool killed_by_troupe = false;
   int tree_processes_killed = 0;  // Processes it left behind.
 };
 
-// OUT_OF_MEMORY when the group's counter says so, or when a SIGKILL that Troupe did not send comes with a kill for
-// memory on this machine or with a peak of at least half the memory there is. STOPPED when Troupe sent the signal.
+// OUT_OF_MEMORY when the group's counter says so. Without that counter a SIGKILL that Troupe did not send is taken for
+// it when the machine's counter has moved or, without either counter, when the peak was at least half the memory there
+// is. STOPPED when Troupe sent the signal.
 v1::ExitCause CauseOf(const ExitEvidence& evidence);
 
 // "1.5 GiB".

@@ -168,8 +168,7 @@ TEST_CASE("ExitEvidence: the cause follows from what is known", "[keeper]") {
       CauseOf({.signaled = true, .signal = SIGKILL, .peak_rss_bytes = 15 * kGiB, .memory_bytes = 16 * kGiB});
   CHECK(full.kind() == v1::ExitCause::OUT_OF_MEMORY);
   CHECK(full.text() == "SIGKILL, not sent by Troupe; peak RSS 15.0 GiB of 16.0 GiB: probably out of memory");
-  CHECK(CauseOf({.signaled = true, .signal = SIGKILL, .machine_oom_kill = true}).kind() ==
-        v1::ExitCause::OUT_OF_MEMORY);
+  CHECK(CauseOf({.signaled = true, .signal = SIGKILL, .machine_oom_kills = 1}).kind() == v1::ExitCause::OUT_OF_MEMORY);
   CHECK(CauseOf({.exit_code = 1, .group_oom_kills = 1}).kind() == v1::ExitCause::OUT_OF_MEMORY);
   CHECK(CauseOf({.tree_processes_killed = 2}).text() ==
         "exited with status 0; 2 process(es) it left behind were killed");

@@ -109,7 +109,9 @@ ExitEvidence WorkerProcess::Conclude(absl::Time wall, Monotonic now) {
   process_.stderr_pipe.Reset();
   log_.Finish(wall, now);
   int64_t machine_kills = KernelOomKills();
-  evidence_.machine_oom_kill = machine_oom_kills_at_start_ >= 0 && machine_kills > machine_oom_kills_at_start_;
+  if (machine_oom_kills_at_start_ >= 0 && machine_kills >= machine_oom_kills_at_start_) {
+    evidence_.machine_oom_kills = machine_kills - machine_oom_kills_at_start_;
+  }
   evidence_.memory_bytes = memory_bytes_max_ > 0 ? memory_bytes_max_ : MachineMemoryBytes();
   if (cgroup_ != nullptr) {
     evidence_.group_oom_kills = cgroup_->OomKills();

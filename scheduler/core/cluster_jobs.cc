@@ -157,7 +157,7 @@ void Cluster::On(const StopJob& event) {
   if (job == nullptr) return;
   bool asked = job->stop_requested || job->phase == v1::StoredJob::ENDING || job->ended();
   if (!asked && (job->phase != v1::StoredJob::PLACED || !job->has_controller())) {
-    EndJob(*job, v1::JOB_CANCELLED, "stopped before there was anything to checkpoint");
+    EndJob(*job, v1::JOB_CANCELLED, "stopped while it waited for its place");
   } else if (!asked) {
     v1::Record record;
     record.mutable_job_stop_requested()->set_job_id(job->id.value());

@@ -8,6 +8,12 @@
 #include "scheduler/core/restart_policy.h"
 
 namespace troupe::scheduler {
+namespace {
+
+// Far above what a head can grant: one a microsecond for a century.
+constexpr uint64_t kIncarnationMax = uint64_t{1} << 52;
+
+}  // namespace
 
 void Cluster::On(const FromNode& event) {
   if (event.message.has_register_node()) return Register(event.session, event.message.register_node(), event.received);
@@ -69,9 +75,13 @@ absl::Status Cluster::CheckRegistration(const v1::RegisterNode& message) const {
     return absl::AbortedError(
         absl::StrCat("stale epoch: this head's term is ", term(), "; the node has seen ", message.highest_term()));
   }
+  if (message.node_incarnation() > kIncarnationMax) {
+    return absl::InvalidArgumentError(absl::StrCat("node ", message.node_id(), " says it is in incarnation ",
+                                                   message.node_incarnation(), ": its identity file is damaged"));
+  }
   const v1::Resources& r = message.resources();
-  if (!(r.cpus() >= 0 && r.cpus() <= kCpusMax) || r.memory_bytes() < 0 || r.devices() < 0 ||
-      r.devices() > kDevicesMax) {
+  if (!(r.cpus() >= 0 && r.cpus() <= kCpusMax) || r.memory_bytes() < 0 || r.memory_bytes() > kMemoryBytesMax ||
+      r.devices() < 0 || r.devices() > kDevicesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("node ", message.node_id(), " reports impossible resources: ", r.ShortDebugString()));
   }

@@ -38,11 +38,18 @@ absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(wh
 
 constexpr char kNameRule[] = "use letters, digits, '-', '_' and '.', starting with a letter or digit, at most 64";
 
+absl::Status CheckDuration(const char* name, int64_t ms) {
+  if (ms >= 0 && ms <= kDurationMsMax) return absl::OkStatus();
+  return Bad(absl::StrCat(name, " is ", ms, ": it must be between 0 and ", kDurationMsMax));
+}
+
 absl::Status CheckResources(const v1::Resources& r) {
   if (!std::isfinite(r.cpus()) || r.cpus() < 0 || r.cpus() > kCpusMax) {
     return Bad(absl::StrCat("cpus is ", r.cpus(), ": it must be between 0 and ", kCpusMax));
   }
-  if (r.memory_bytes() < 0) return Bad(absl::StrCat("memory_bytes is ", r.memory_bytes(), ": it must not be negative"));
+  if (r.memory_bytes() < 0 || r.memory_bytes() > kMemoryBytesMax) {
+    return Bad(absl::StrCat("memory_bytes is ", r.memory_bytes(), ": it must be between 0 and ", kMemoryBytesMax));
+  }
   if (r.devices() < 0 || r.devices() > kDevicesMax) {
     return Bad(absl::StrCat("devices is ", r.devices(), ": it must be between 0 and ", kDevicesMax));
   }
@@ -62,11 +69,10 @@ absl::Status CheckRole(const v1::RoleSpec& role) {
   if (role.role() == "controller" && role.replicas() != 1) return Bad("replicas must be 1: a job has one controller");
   TROUPE_RETURN_IF_ERROR(Annotate(CheckResources(role.resources()), "resources"));
   const v1::RestartPolicy& restart = role.restart();
-  if (restart.max_restarts() < 0 || restart.window_ms() < 0 || restart.backoff_initial_ms() < 0 ||
-      restart.backoff_max_ms() < 0) {
-    return Bad("restart: a value is negative");
-  }
-  return absl::OkStatus();
+  if (restart.max_restarts() < 0) return Bad("restart: max_restarts is negative");
+  TROUPE_RETURN_IF_ERROR(CheckDuration("restart: window_ms", restart.window_ms()));
+  TROUPE_RETURN_IF_ERROR(CheckDuration("restart: backoff_initial_ms", restart.backoff_initial_ms()));
+  return CheckDuration("restart: backoff_max_ms", restart.backoff_max_ms());
 }
 
 // Roles of one group that name different kinds of device can share no slot.
@@ -151,8 +157,8 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
   if (spec.config_json().size() > kConfigBytesMax) {
     return Bad(absl::StrCat("config_json has ", spec.config_json().size(), " bytes: at most ", kConfigBytesMax));
   }
-  if (spec.stop_grace_ms() < 0 || spec.hang_timeout_ms() < 0)
-    return Bad("stop_grace_ms or hang_timeout_ms is negative");
+  TROUPE_RETURN_IF_ERROR(CheckDuration("stop_grace_ms", spec.stop_grace_ms()));
+  TROUPE_RETURN_IF_ERROR(CheckDuration("hang_timeout_ms", spec.hang_timeout_ms()));
   std::set<std::string> names;
   int64_t replicas = 0;
   for (const v1::RoleSpec& role : spec.roles()) {

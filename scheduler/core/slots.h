@@ -20,6 +20,8 @@ inline constexpr int kReplicasMax = 10'000;  // Of one job.
 inline constexpr int kRolesMax = 256;
 inline constexpr int kCpusMax = 1'000'000;  // Of one replica.
 inline constexpr int kDevicesMax = 100'000;
+inline constexpr int64_t kMemoryBytesMax = int64_t{1} << 46;  // 64 TiB, of one replica or node.
+inline constexpr int64_t kDurationMsMax = int64_t{1} << 38;   // 8 years, of every duration of a job.
 inline constexpr size_t kNameBytesMax = 64;
 inline constexpr size_t kConfigBytesMax = 1 << 20;
 

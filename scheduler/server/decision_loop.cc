@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/server/decision_loop.h"
 
+#include <algorithm>
 #include <future>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
@@ -24,9 +26,14 @@ absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions op
   loop->records_since_snapshot_ = replayed;
   loop->Step(StartTerm{});
   loop->term_ = loop->cluster_.term();
-  std::promise<absl::Status> durable;
-  loop->store_->Append({}, [&durable](absl::Status status) { durable.set_value(std::move(status)); });
-  TROUPE_RETURN_IF_ERROR(Annotate(durable.get_future().get(), "the new term could not be recorded"));
+  auto durable = std::make_shared<std::promise<absl::Status>>();
+  loop->store_->Append({}, [durable](absl::Status status) { durable->set_value(std::move(status)); });
+  std::future<absl::Status> recorded = durable->get_future();
+  if (recorded.wait_for(absl::ToChronoNanoseconds(loop->options_.commit_timeout)) != std::future_status::ready) {
+    static_cast<void>(loop->store_.release());  // Its end would wait for the disk, too.
+    return absl::DeadlineExceededError("the disk under the head's records does not answer");
+  }
+  TROUPE_RETURN_IF_ERROR(Annotate(recorded.get(), "the new term could not be recorded"));
   loop->thread_ = std::thread([loop = loop.get()] { loop->Run(); });
   return loop;
 }
@@ -74,14 +81,17 @@ bool DecisionLoop::WaitForEvents(std::deque<Event>* events) {
   bool late_commit = false;
   for (MutexLock lock(mutex_); !late_commit;) {
     if (!status_.ok()) return false;
-    bool room = in_flight_.size() < kStepsAheadMax;
-    if (room && !events_.empty()) {
-      events->swap(events_);
+    const size_t room = kStepsAheadMax - std::min(in_flight_.size(), kStepsAheadMax);
+    if (room > 0 && !events_.empty()) {
+      for (size_t i = 0; i < room && !events_.empty(); ++i) {
+        events->push_back(std::move(events_.front()));
+        events_.pop_front();
+      }
       return true;
     }
     if (stopping_ && events_.empty()) return false;
     Monotonic now = MonotonicNow();
-    Monotonic wake = room ? cluster_.NextWake() : Monotonic::Infinite();
+    Monotonic wake = room > 0 ? cluster_.NextWake() : Monotonic::Infinite();
     if (now >= wake) return true;
     if (!in_flight_.empty()) {
       Monotonic late = in_flight_.front() + options_.commit_timeout;
@@ -93,7 +103,7 @@ bool DecisionLoop::WaitForEvents(std::deque<Event>* events) {
     }
     size_t steps = in_flight_.size();
     changed_.WaitUntil(lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return stopping_ || !status_.ok() || (room ? !events_.empty() : in_flight_.size() < steps);
+      return !status_.ok() || (room > 0 ? stopping_ || !events_.empty() : in_flight_.size() < steps);
     });
   }
   Fail(absl::DeadlineExceededError(
