@@ -48,7 +48,8 @@ SampledToken SampleRow(const float* logits, int64_t vocabulary, const SamplingRo
   SampledToken sampled;
   if (parameters.greedy) {
     sampled.token = stats.argmax;
-  } else if ((parameters.top_k <= 0 || parameters.top_k >= vocabulary) && parameters.top_p >= 1) {
+  } else if ((parameters.top_k <= 0 || parameters.top_k >= vocabulary) && parameters.top_p >= 1 &&
+             parameters.min_p <= 0) {
     sampled.token = SampleWhole(logits, vocabulary, parameters.temperature, parameters.uniform, stats, block_sums);
   } else {
     double total = 0;
@@ -126,8 +127,10 @@ std::vector<Survivor> Filter(const float* logits, int64_t vocabulary, const Samp
   survivors.reserve(order.size());
   total = 0;
   for (int32_t token : order) {
-    survivors.push_back({token, term(token)});
-    total += survivors.back().term;
+    const Survivor survivor{token, term(token)};
+    if (survivor.term < parameters.min_p) continue;  // the most likely one's is 1
+    survivors.push_back(survivor);
+    total += survivor.term;
   }
   return survivors;
 }

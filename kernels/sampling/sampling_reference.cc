@@ -42,6 +42,8 @@ SampledToken SampleRowReference(const float* logits, int64_t vocabulary, const S
       before += term(order[kept++]);
     order.resize(kept);
   }
+  const double highest = term(order.front());
+  std::erase_if(order, [&](int32_t token) { return term(token) < parameters.min_p * highest; });
   std::sort(order.begin(), order.end());
   const double sum = total();
   double cumulative = 0;

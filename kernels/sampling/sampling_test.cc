@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catch2/catch.hpp"
+#include "kernels/sampling/penalties.h"
 
 namespace troupe::kernels {
 namespace {
@@ -32,6 +33,7 @@ TEST_CASE("Sampling: equals the reference for any cut", "[sampling]") {
     parameters.temperature = round % 2 == 0 ? 1.0f : 0.5f + static_cast<float>(random() % 100) / 50;
     parameters.top_k = random() % 3 == 0 ? 0 : 1 + random() % vocabulary;
     parameters.top_p = random() % 3 == 0 ? 1.0 : static_cast<double>(random() % 1000) / 1000;
+    parameters.min_p = random() % 3 != 0 ? 0 : static_cast<double>(random() % 1000) / 1000;
     parameters.uniform = static_cast<double>(random()) / 4294967296.0;
     parameters.greedy = round % 10 == 9;
     const SampledToken got = Sample(logits, parameters);
@@ -65,6 +67,21 @@ TEST_CASE("Sampling: ties go to the lower id", "[sampling]") {
   }
   CHECK(Sample(logits, {.top_p = 0.01, .uniform = 0.99}).token == 1);
   CHECK(Sample(logits, {.top_k = 2, .uniform = 0.99, .top_k_keeps_ties = true}).token == 4);
+}
+
+TEST_CASE("Sampling: min_p leaves what is likely enough beside the most likely, which always stays", "[sampling]") {
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.6f), std::log(0.3f)};
+  CHECK(Sample(logits, {.min_p = 0.49, .uniform = 0.99}).token == 2);
+  CHECK(Sample(logits, {.min_p = 0.49, .uniform = 0}).token == 1);
+  CHECK(Sample(logits, {.min_p = 0.51, .uniform = 0.99}).token == 1);
+  CHECK(Sample(logits, {.min_p = 1, .uniform = 0.99}).token == 1);
+}
+
+TEST_CASE("Penalties: a token that occurred loses by its count, whatever its logit's sign", "[sampling]") {
+  std::vector<float> logits = {4, -4, 1, 0};
+  const std::vector<int32_t> history = {0, 1, 0, 3, 7, -1};
+  kernels::ApplyPenalties(history.data(), 6, {.repetition = 2, .frequency = 0.5, .presence = 0.25}, logits.data(), 4);
+  CHECK(logits == std::vector<float>{2 - 1.25f, -8 - 0.75f, 1, -0.75f});
 }
 
 TEST_CASE("Sampling: both log-probabilities are told, before and after the cut", "[sampling]") {
