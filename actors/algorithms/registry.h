@@ -32,6 +32,7 @@ struct AlgorithmSpec {
   std::string formula;
   std::string source;
   std::vector<OptionSpec> options;
+  std::vector<std::string> needs = {};  // inputs beside those that every one of its kind gets
 };
 
 // The values of one algorithm's options: its defaults, with what was given in their place.

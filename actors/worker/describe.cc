@@ -23,8 +23,11 @@ ordered_json Describe() {
       std::visit([&](const auto& value) { entry["default"] = value; }, option.default_value);
       options.push_back(std::move(entry));
     }
-    list.push_back(
-        {{"name", name}, {"formula", spec.formula}, {"source", spec.source}, {"options", std::move(options)}});
+    list.push_back({{"name", name},
+                    {"formula", spec.formula},
+                    {"source", spec.source},
+                    {"options", std::move(options)},
+                    {"needs", spec.needs}});
   }
   return list;
 }

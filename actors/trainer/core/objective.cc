@@ -107,7 +107,13 @@ double Share(const at::Tensor& values, const at::Tensor& mask, double tokens) {
 }  // namespace
 
 absl::Status CheckOptions(const TrainerOptions& options) {
-  TROUPE_RETURN_IF_ERROR(AdvantageRegistry::Get().Find(options.adv_estimator).status());
+  TROUPE_ASSIGN_OR_RETURN(const AdvantageRegistry::Entry* const estimator,
+                          AdvantageRegistry::Get().Find(options.adv_estimator));
+  if (!estimator->spec.needs.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("adv_estimator ", options.adv_estimator, " needs ",
+                                                   estimator->spec.needs[0],
+                                                   ", which no role of a job makes; choose grpo, for example"));
+  }
   TROUPE_RETURN_IF_ERROR(PolicyLossRegistry::Get().Find(options.loss_mode).status());
   TROUPE_RETURN_IF_ERROR(CheckLossAggMode(options.loss_agg_mode));
   TROUPE_RETURN_IF_ERROR(CheckKlKind(options.kl_loss_type));

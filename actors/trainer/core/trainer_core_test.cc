@@ -262,6 +262,7 @@ TEST_CASE("Trainer: options with unknown names or impossible values are refused"
   };
   CHECK(message([](TrainerOptions& o) { o.adv_estimator = "grpp"; }).find("did you mean \"grpo\"") !=
         std::string::npos);
+  CHECK(message([](TrainerOptions& o) { o.adv_estimator = "gae"; }).find("gae needs values") != std::string::npos);
   CHECK(message([](TrainerOptions& o) { o.loss_agg_mode = "token-meen"; }).find("token-mean") != std::string::npos);
   CHECK(message([](TrainerOptions& o) { o.optim.lr_scheduler_type = "cosinus"; }).find("cosine") != std::string::npos);
   CHECK(message([](TrainerOptions& o) { o.optim.lr_scheduler_type = "linear"; }).find("total_steps") !=
