@@ -58,10 +58,11 @@ void RunAdvantage(const Case& one, Check& check) {
   inputs.response_mask = Input(one, "response_mask");
   if (one.inputs.contains("index")) inputs.index = Input(one, "index");
   if (one.inputs.contains("reward_baselines")) inputs.reward_baselines = Input(one, "reward_baselines");
+  if (one.inputs.contains("values")) inputs.values = Input(one, "values");
   const absl::StatusOr<Advantages> result = ComputeAdvantages(one.function, inputs, OptionsOf(one));
   if (Refused(one, result, check)) return;
   std::vector<double> want = NumbersOf(one.outputs["advantages"]);
-  if (one.suspect_kind == "bug") {  // 0 where the mask is
+  if (one.suspect_kind == "bug" || one.function == "gae") {  // 0 where the mask is
     const std::vector<double> mask = ValuesOf(inputs.response_mask);
     for (size_t i = 0; i < want.size(); ++i) want[i] = mask[i] == 0 ? 0 : want[i];
   }

@@ -32,7 +32,9 @@ std::map<std::string, int> RunFile(const std::string& name) {
 
 TEST_CASE("Golden: advantages and masked statistics", "[golden]") {
   std::map<std::string, int> ran = RunFile("advantages.json");
+  CHECK(ran["gae"] == 42);
   CHECK(ran["grpo"] == 28);
+  CHECK(ran["remax"] == 14);
   CHECK(ran["rloo"] == 14);
   CHECK(ran["reinforce_plus_plus"] == 28);
   CHECK(ran["masked_whiten"] == 19);
@@ -53,7 +55,15 @@ TEST_CASE("Golden: AdamW, clipping and schedules", "[golden]") {
   CHECK(ran["schedule/cosine"] == 4);
 }
 
-TEST_CASE("Golden: Llama models: log-probabilities, gradients and AdamW steps", "[golden]") {
+TEST_CASE("Golden: penalties, cuts, chains of them and the draw", "[golden]") {
+  std::map<std::string, int> ran = RunFile("sampling.json");
+  CHECK(ran["sampling/top_p"] == 84);
+  CHECK(ran["sampling/min_p"] == 48);
+  CHECK(ran["sampling/penalties"] == 40);
+  CHECK(ran["sampling/chain"] == 36);
+}
+
+TEST_CASE("Golden: Llama models: logits, greedy tokens, log-probabilities, gradients and AdamW steps", "[golden]") {
   std::map<std::string, int> ran = RunFile("models.json");
   CHECK(ran["model/llama"] == 10);
 }
