@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged copies of valid inputs, repeatable from a seed: what ci runs of the fuzz targets, whose entry point is
-// libFuzzer's.
+// Damaged copies of valid inputs, repeatable from a seed.
 #pragma once
 
 #include <cstddef>
@@ -46,19 +45,6 @@ inline std::string Mutate(std::string input, std::mt19937_64& random) {
     }
   }
   return input;
-}
-
-// Calls the entry point of a fuzz target with `count` damaged copies of `seed_input`. How many it took without an
-// error.
-template <typename EntryPoint>
-size_t RunMutations(EntryPoint entry_point, const std::string& seed_input, size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  size_t taken = 0;
-  for (size_t i = 0; i < count; ++i) {
-    std::string input = Mutate(seed_input, random);
-    taken += entry_point(reinterpret_cast<const uint8_t*>(input.data()), input.size()) == 0;
-  }
-  return taken;
 }
 
 }  // namespace troupe

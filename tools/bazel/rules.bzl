@@ -76,6 +76,30 @@ def troupe_cc_test(name, size = "small", copts = [], linkopts = [], deps = [], *
         **kwargs
     )
 
+def troupe_cc_fuzz_test(name, srcs, corpus, deps = []):
+    """A fuzz target, run on damaged copies of the corpus: `name` briefly, `name`_long for a while in tools/test --full.
+
+    Args:
+      name: ends in _fuzz.
+      srcs: with libFuzzer's entry point LLVMFuzzerTestOneInput; `clang++ -fsanitize=fuzzer` takes them, too.
+      corpus: small files that are right, or nearly.
+      deps: of srcs.
+    """
+    files = ["$(location %s)" % file for file in corpus]
+    for test, effort, tags in [(name, "--runs=10000", []), (name + "_long", "--seconds=20", ["fuzz"])]:
+        native.cc_test(
+            name = test,
+            size = "small",
+            srcs = srcs,
+            copts = _TEST_COPTS,
+            linkopts = DYNAMIC_LINKOPTS,
+            linkstatic = True,
+            data = corpus,
+            args = [effort] + files,
+            tags = tags,
+            deps = deps + ["//tests/mutations:fuzz_main"],
+        )
+
 def troupe_cc_benchmark(name, copts = [], linkopts = [], deps = [], tags = [], **kwargs):
     """A google-benchmark program; its main function is linked in. Run with `bazel run`."""
     native.cc_binary(

@@ -14,9 +14,6 @@
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
 #include "tests/golden/golden.h"
-#include "tests/mutations/mutations.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace troupe {
 namespace {
@@ -141,10 +138,6 @@ TEST_CASE("GGUF: what is wrong with a file is named", "[gguf]") {
              Contains("UNIMPLEMENTED") && Contains("'x'") && Contains("77"));
   CHECK_THAT(ParseError(GgufBuilder().Tensor("x", {int64_t{1} << 40, int64_t{1} << 40}, {1}).Build()),
              Contains("dimension"));
-}
-
-TEST_CASE("GGUF: damaged files never crash the reader", "[gguf]") {
-  CHECK(RunMutations(LLVMFuzzerTestOneInput, SmallFile(), 20'000, 1) == 20'000);
 }
 
 // Writes a Hugging Face model as llama.cpp's converter does: its names, and rows of q and k interleaved.
