@@ -2,7 +2,6 @@
 // Loading a tokenizer from a model on disk, and decoding a stream of tokens.
 #include "actors/tokenizer/tokenizer.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,8 +60,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadGguf(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
-  std::error_code error;
-  bool is_folder = std::filesystem::is_directory(path, error);
+  const absl::StatusOr<FileInfo> info = StatFile(path);
+  bool is_folder = info.ok() && info->is_folder;
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = is_folder ? LoadFolder(path) : LoadGguf(path);
   if (tokenizer.ok() || MessageOf(tokenizer.status()).find(path) != std::string::npos) return tokenizer;
   return Annotate(tokenizer.status(), path);

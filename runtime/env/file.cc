@@ -135,7 +135,7 @@ bool FileExists(const std::string& path) {
 absl::StatusOr<FileInfo> StatFile(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "cannot look at " + path);
-  return FileInfo{info.st_size, info.st_mode & 0777, info.st_uid, S_ISDIR(info.st_mode)};
+  return FileInfo{info.st_size, info.st_mode & 0777, info.st_uid, S_ISDIR(info.st_mode), info.st_ino};
 }
 
 absl::StatusOr<int64_t> FreeBytes(const std::string& path) {

@@ -45,6 +45,7 @@ struct FileInfo {
   uint32_t permissions = 0;  // The lower nine bits: 0600.
   uint32_t owner = 0;        // User id.
   bool is_folder = false;
+  uint64_t inode = 0;  // Tells files of one file system apart, whatever they are called.
 };
 // NOT_FOUND when there is nothing. Follows links.
 absl::StatusOr<FileInfo> StatFile(const std::string& path);

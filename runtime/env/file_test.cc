@@ -5,6 +5,7 @@
 
 #include "runtime/env/append_file.h"
 #include "runtime/env/file_lock.h"
+#include "runtime/env/mapped_file.h"
 #include "runtime/env/memory.h"
 
 namespace troupe {
@@ -54,6 +55,22 @@ TEST_CASE("File: folders are made with those above them and removed with those b
   REQUIRE(RemoveTree(folder.path + "/x").ok());
   CHECK_FALSE(FileExists(folder.path + "/x"));
   CHECK(FreeBytes(folder.path).value() > 0);
+}
+
+TEST_CASE("MappedFile: a file's bytes are there, also none; what is no file is refused with its path", "[file]") {
+  TemporaryFolder folder;
+  for (const std::string& content : {std::string("a\0b", 3), std::string()}) {
+    REQUIRE(WriteFileAtomic(folder.path + "/a", content).ok());
+    const absl::Span<const std::byte> bytes = MappedFile::Open(folder.path + "/a").value()->bytes();
+    CHECK(bytes.size() == content.size());
+  }
+  REQUIRE(WriteFileAtomic(folder.path + "/a", "xyz").ok());
+  const std::unique_ptr<MappedFile> file = MappedFile::Open(folder.path + "/a").value();
+  CHECK(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()) == "xyz");
+  CHECK(MappedFile::Open(folder.path + "/none").status().code() == absl::StatusCode::kNotFound);
+  const absl::Status of_folder = MappedFile::Open(folder.path).status();
+  CHECK(of_folder.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(of_folder.message().find(folder.path) != absl::string_view::npos);
 }
 
 TEST_CASE("FileLock: a second holder is refused and told who holds it, until the first lets go", "[file]") {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/server/job_logs.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <deque>
@@ -42,8 +40,8 @@ std::optional<FileName> ParseName(const std::string& name) {
 }
 
 uint64_t InodeOf(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+  absl::StatusOr<FileInfo> info = StatFile(path);
+  return info.ok() ? info->inode : 0;
 }
 
 }  // namespace

@@ -58,6 +58,16 @@ LIBRARY_FOLDERS = {
 # Test code of every folder may use these; nothing that is shipped may.
 TEST_SUPPORT = ("tests/golden/", "tests/mutations/")
 
+# Only runtime/ asks the operating system (runtime/env; agent, keeper and worker for processes), and tools/; tests may.
+SYSTEM_HEADERS = r"(sys/|netinet/|arpa/)|(fcntl|unistd|dirent|poll|spawn|filesystem|fstream)(\.h)?$"
+SYSTEM_FOLDERS = ("runtime/", "tools/", "tests/", "examples/")
+SYSTEM_FILES = (
+    "actors/reward/*program*.cc",  # starts reward programs
+    "scheduler/server/job_logs.cc",  # reads files that grow meanwhile
+    "*_test.cc",
+    "*_benchmark.cc",
+)
+
 # How an included header names its library.
 LIBRARIES = (
     ("absl", r"absl/"),
@@ -116,4 +126,6 @@ def _allowed(path, layer, header):
         if path.endswith("_test.cc") and header.startswith(TEST_SUPPORT):
             return True
         return any(header.startswith(allowed + "/") for allowed in layer.folders)
-    return True  # The standard library and the system.
+    if re.match(SYSTEM_HEADERS, header) and not path.startswith(SYSTEM_FOLDERS):
+        return any(fnmatch.fnmatch(path, place) for place in SYSTEM_FILES)
+    return True  # The standard library.

@@ -44,6 +44,9 @@ class LayerTest(unittest.TestCase):
             ("examples/hello/hello.cc", '"tests/fixture.h"'),
             ("actors/rollout/engine.cc", "<catch2/catch.hpp>"),
             ("actors/rollout/engine.cc", '"tests/golden/golden.h"'),
+            ("actors/rollout/engine.cc", "<sys/mman.h>"),
+            ("scheduler/core/state.cc", "<fstream>"),
+            ("kernels/softmax/softmax.cc", "<unistd.h>"),
         ):
             with self.subTest(path=path, header=header):
                 self.assertEqual(includes(path, header), 1)
@@ -65,6 +68,8 @@ class LayerTest(unittest.TestCase):
             ("actors/rollout/engine_test.cc", '"tests/golden/golden.h"'),
             ("tests/faults/kill_test.cc", '"scheduler/core/state.h"'),
             ("runtime/base/clock.cc", "<sys/timerfd.h>"),
+            ("actors/rollout/engine_test.cc", "<fstream>"),
+            ("actors/rollout/engine.cc", "<string>"),
         ):
             with self.subTest(path=path, header=header):
                 self.assertEqual(includes(path, header), 0)

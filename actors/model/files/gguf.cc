@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "actors/model/files/mapped_file.h"
 #include "runtime/base/status.h"
+#include "runtime/env/mapped_file.h"
 
 namespace troupe {
 namespace {

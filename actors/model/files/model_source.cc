@@ -2,12 +2,12 @@
 // What both kinds of model on disk share.
 #include "actors/model/files/model_source.h"
 
-#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actors/model/files/model_source_kinds.h"
+#include "runtime/env/file.h"
 
 namespace troupe {
 namespace {
@@ -17,10 +17,10 @@ std::string ShapeText(absl::Span<const int64_t> shape) { return absl::StrCat("["
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelSource>> ModelSource::Open(const std::string& path) {
-  std::error_code error;
-  std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) return absl::NotFoundError(absl::StrCat("no model at ", path));
-  return std::filesystem::is_directory(status) ? OpenFolderSource(path) : OpenGgufSource(path);
+  const absl::StatusOr<FileInfo> info = StatFile(path);
+  if (absl::IsNotFound(info.status())) return absl::NotFoundError(absl::StrCat("no model at ", path));
+  if (!info.ok()) return info.status();
+  return info->is_folder ? OpenFolderSource(path) : OpenGgufSource(path);
 }
 
 const TensorInfo* ModelSource::Find(std::string_view name) const {

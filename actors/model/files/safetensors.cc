@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "actors/model/files/checked_json.h"
-#include "actors/model/files/mapped_file.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/env/mapped_file.h"
 
 namespace troupe {
 namespace {

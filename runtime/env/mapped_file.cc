@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole file mapped into memory, read-only.
-#include "actors/model/files/mapped_file.h"
+#include "runtime/env/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
