@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/pipeline/job_model.h"
 
+#include <memory>
+
 #include "actors/model/files/random_model.h"
+#include "actors/tokenizer/tokenizer.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
 
@@ -16,12 +19,15 @@ absl::Status MakeInitialModel(const ModelSection& model, const std::string& dire
   absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) return Annotate(config.status(), model.path + "/config.json");
   TROUPE_RETURN_IF_ERROR(RemoveTree(aside));
-  TROUPE_RETURN_IF_ERROR(MakeRandomModel(*config, static_cast<uint64_t>(model.seed), aside));
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-                           "generation_config.json"}) {
-    if (!FileExists(model.path + "/" + name)) continue;
-    TROUPE_ASSIGN_OR_RETURN(std::string content, ReadFile(model.path + "/" + name, kSmallFileBytesMax));
-    TROUPE_RETURN_IF_ERROR(WriteFileAtomic(aside + "/" + name, content));
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (FileExists(model.path + "/tokenizer.json")) {
+    TROUPE_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(model.path));
+  }
+  TROUPE_RETURN_IF_ERROR(MakeRandomModel(*config, static_cast<uint64_t>(model.seed), aside, tokenizer.get()));
+  const std::string generation = "/generation_config.json";
+  if (FileExists(model.path + generation)) {
+    TROUPE_ASSIGN_OR_RETURN(std::string content, ReadFile(model.path + generation, kSmallFileBytesMax));
+    TROUPE_RETURN_IF_ERROR(WriteFileAtomic(aside + generation, content));
   }
   absl::Status renamed = RenameDurably(aside, directory);
   if (renamed.ok() || !FileExists(directory + "/config.json")) return renamed;

@@ -136,6 +136,22 @@ TEST_CASE("MakeRandomModel: its tokenizer has one token a character", "[random_m
   CHECK((*tokenizer)->special().pad == 0);
 }
 
+TEST_CASE("MakeRandomModel: with a tokenizer of its own, what is written loads and gives the same ids",
+          "[random_model]") {
+  TemporaryFolder dir;
+  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(GoldenPath("tokenizers/smollm_digits")).value();
+  ModelConfig config = EvenDigitsConfig();
+  config.vocab_size = tokenizer->vocab_size() + 3;  // padded
+  REQUIRE(MakeRandomModel(config, 1, dir.path, tokenizer.get()).ok());
+  CHECK(ModelSource::Open(dir.path).value()->config() == config);
+  const std::unique_ptr<Tokenizer> again = Tokenizer::Load(dir.path).value();
+  const std::string text = "Add 12 and 7:\n caf\u00e9";
+  CHECK(again->Encode(text).value() == tokenizer->Encode(text).value());
+  CHECK(again->vocab_size() == tokenizer->vocab_size());
+  config.vocab_size = tokenizer->vocab_size() - 1;
+  CHECK(MakeRandomModel(config, 1, dir.path, tokenizer.get()).code() == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("MakeRandomModel: a vocabulary that characters cannot fill is refused", "[random_model]") {
   TemporaryFolder dir;
   ModelConfig config = EvenDigitsConfig();

@@ -62,6 +62,12 @@ OrderedJson AddedToken(int64_t id, const char* content) {
 
 // One token a character: WordLevel, split between all characters.
 absl::StatusOr<std::unique_ptr<Tokenizer>> CharacterTokenizer(int64_t vocab_size) {
+  int64_t vocab_size_max = kSpecialTokens + static_cast<int64_t>(kCharacters.size());
+  if (vocab_size <= kSpecialTokens || vocab_size > vocab_size_max) {
+    return absl::InvalidArgumentError(absl::StrCat("a random model without a tokenizer of its own has a vocabulary of ",
+                                                   kSpecialTokens + 1, " to ", vocab_size_max, " characters, not ",
+                                                   vocab_size));
+  }
   OrderedJson vocabulary = {{"<pad>", 0}, {"<eos>", 1}};
   for (int64_t id = kSpecialTokens; id < vocab_size; ++id) {
     vocabulary[std::string(1, kCharacters[static_cast<size_t>(id - kSpecialTokens)])] = id;
@@ -104,13 +110,17 @@ ModelConfig EvenDigitsConfig() {
   return config;
 }
 
-absl::Status MakeRandomModel(const ModelConfig& config, uint64_t seed, const std::string& dir) {
-  int64_t vocab_size_max = kSpecialTokens + static_cast<int64_t>(kCharacters.size());
-  if (config.vocab_size <= kSpecialTokens || config.vocab_size > vocab_size_max) {
-    return absl::InvalidArgumentError(absl::StrCat("a random model has a vocabulary of ", kSpecialTokens + 1, " to ",
-                                                   vocab_size_max, " characters, not ", config.vocab_size));
+absl::Status MakeRandomModel(const ModelConfig& config, uint64_t seed, const std::string& dir,
+                             const Tokenizer* tokenizer) {
+  std::unique_ptr<Tokenizer> of_characters;
+  if (tokenizer == nullptr) {
+    TROUPE_ASSIGN_OR_RETURN(of_characters, CharacterTokenizer(config.vocab_size));
+    tokenizer = of_characters.get();
   }
-  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, CharacterTokenizer(config.vocab_size));
+  if (tokenizer->vocab_size() > config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat("the tokenizer has ", tokenizer->vocab_size(),
+                                                   " tokens, config.json a vocab_size of ", config.vocab_size));
+  }
   NormalNumbers normal(seed);
   std::vector<float> values;
   auto read = [&](const ParameterShape& parameter) -> absl::StatusOr<absl::Span<const float>> {
@@ -122,7 +132,7 @@ absl::Status MakeRandomModel(const ModelConfig& config, uint64_t seed, const std
     }
     return absl::MakeConstSpan(values);
   };
-  return WriteHuggingFaceFolder(dir, config, tokenizer.get(), read);
+  return WriteHuggingFaceFolder(dir, config, tokenizer, read);
 }
 
 }  // namespace troupe
