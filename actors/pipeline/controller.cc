@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "actors/data/job_prompts.h"
@@ -102,12 +103,13 @@ class Controller::Impl {
     checkpoints_dir_ = setting.output_dir + "/checkpoints";
     PipelineOptions options = PipelineOptionsOf(config_, prompts.val, checkpoints_dir_);
     PipelineDurable durable(options, PromptOrderOf(config_, prompts.train));
+    fresh_ = durable;
     std::vector<std::string> told;
-    ControllerLogOptions log_options{.output_dir = setting.output_dir,
-                                     .job_id = context_->self().path.job.value(),
-                                     .resume = config_.trainer.resume,
-                                     .rollout_replicas = options.rollout_replicas};
-    TROUPE_ASSIGN_OR_RETURN(log_, ControllerLog::Open(log_options, durable, &told));
+    log_options_ = {.output_dir = setting.output_dir,
+                    .job_id = context_->self().path.job.value(),
+                    .resume = config_.trainer.resume,
+                    .rollout_replicas = options.rollout_replicas};
+    TROUPE_ASSIGN_OR_RETURN(log_, ControllerLog::Open(log_options_, durable, &told));
     for (const std::string& text : told) files_->Write(Note{"resume", text});
     if (prompts.train.filtered() > 0) {
       files_->Write(Note{"prompts_filtered", std::to_string(prompts.train.filtered()) +
@@ -194,6 +196,12 @@ class Controller::Impl {
     absl::Status status = Commit(commit);
     queue_->Push(CheckpointWritten{commit.step, status});
   }
+  void Carry(StepBack&) {
+    std::vector<std::string> told;
+    absl::StatusOr<v1::PipelineSnapshot> snapshot = SnapshotToGoBackTo(log_options_, *fresh_, &told);
+    for (const std::string& text : told) files_->Write(Note{"checkpoint_damaged", text});
+    queue_->Push(SteppedBack{snapshot.status(), snapshot.ok() ? *snapshot : v1::PipelineSnapshot()});
+  }
   void Carry(WriteMetrics& line) { files_->Write(line); }
   void Carry(WriteSample& sample) { files_->Write(sample); }
   void Carry(Note& note) { files_->Write(note); }
@@ -246,6 +254,8 @@ class Controller::Impl {
   std::string checkpoints_dir_;
   std::unique_ptr<HeadClient> head_;
   std::unique_ptr<RunFiles> files_;
+  ControllerLogOptions log_options_;
+  std::optional<PipelineDurable> fresh_;  // the job before its first event
   std::unique_ptr<ControllerLog> log_;
   std::unique_ptr<PipelineState> state_;  // of thread_
   std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();

@@ -46,6 +46,14 @@ absl::Status RemoveOldRows(const ControllerLogOptions& options) {
   return absl::OkStatus();
 }
 
+// The controller's part of a checkpoint.
+absl::StatusOr<v1::PipelineSnapshot> ReadSnapshot(const std::string& dir) {
+  TROUPE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(dir + "/" + kControllerPart, kSnapshotBytesMax));
+  v1::PipelineSnapshot saved;
+  if (saved.ParseFromString(bytes)) return saved;
+  return absl::DataLossError(dir + "/" + kControllerPart + " is damaged");
+}
+
 absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& options, const PipelineDurable& fresh,
                                                    std::vector<std::string>* told) {
   TROUPE_ASSIGN_OR_RETURN(std::optional<CheckpointInfo> checkpoint, FindCheckpoint(options, told));
@@ -54,15 +62,28 @@ absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& o
     snapshot.set_job_id(options.job_id);
     return snapshot;
   }
-  TROUPE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(checkpoint->dir + "/" + kControllerPart, kSnapshotBytesMax));
-  v1::PipelineSnapshot saved;
-  if (!saved.ParseFromString(bytes))
-    return absl::DataLossError(checkpoint->dir + "/" + kControllerPart + " is damaged");
+  TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot saved, ReadSnapshot(checkpoint->dir));
   told->push_back("goes on after step " + std::to_string(saved.step()) + " from " + checkpoint->dir);
   return ResumedSnapshot(std::move(saved), options.job_id, checkpoint->dir, options.rollout_replicas);
 }
 
 }  // namespace
+
+absl::StatusOr<v1::PipelineSnapshot> SnapshotToGoBackTo(const ControllerLogOptions& options,
+                                                        const PipelineDurable& fresh, std::vector<std::string>* told) {
+  TROUPE_ASSIGN_OR_RETURN(std::vector<CheckpointInfo> found, ListCheckpoints(options.output_dir + "/checkpoints"));
+  for (auto info = found.rbegin(); info != found.rend(); ++info) {
+    absl::Status whole = VerifyCheckpoint(info->dir);
+    if (!whole.ok()) {
+      told->push_back(MessageOf(whole));
+      continue;
+    }
+    TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot saved, ReadSnapshot(info->dir));
+    bool of_this_run = options.resume == "auto" || saved.job_id() == options.job_id;
+    if (of_this_run) return ResumedSnapshot(std::move(saved), options.job_id, info->dir, options.rollout_replicas);
+  }
+  return FirstSnapshot(options, fresh, told);
+}
 
 v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id,
                                      const std::string& directory, int64_t rollout_replicas) {

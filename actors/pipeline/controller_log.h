@@ -45,6 +45,11 @@ class ControllerLog {
   std::unique_ptr<RecordFile> file_;
 };
 
+// What a job goes on from when its newest checkpoint turned out to be damaged: the newest whole one of its own, or of
+// the run before it that it resumed, or what it began from (`fresh` if from nothing). Whatever is passed over is told.
+absl::StatusOr<v1::PipelineSnapshot> SnapshotToGoBackTo(const ControllerLogOptions& options,
+                                                        const PipelineDurable& fresh, std::vector<std::string>* told);
+
 // The snapshot of a checkpoint as the one a new job begins with: rows are restored from `directory`; where the number
 // of rollouts differs, their shards are spread anew.
 v1::PipelineSnapshot ResumedSnapshot(v1::PipelineSnapshot saved, const std::string& job_id,

@@ -24,6 +24,20 @@ v1::PipelineRecord Dispatched(uint64_t sequence) {
   return record;
 }
 
+// A checkpoint of the step with one open group.
+void Save(const std::string& folder, const std::string& job_id, int64_t step) {
+  PipelineDurable durable = Fresh();
+  REQUIRE(durable.Apply(Dispatched(0)).ok());
+  v1::PipelineSnapshot saved = durable.Snapshot();
+  saved.set_job_id(job_id);
+  saved.set_step(step);
+  saved.set_attempt(0);
+  saved.mutable_index()->set_leased_steps(step);
+  std::string part = *BeginCheckpoint(folder + "/checkpoints", step);
+  REQUIRE(WriteFileAtomic(part + "/" + kControllerPart, saved.SerializeAsString()).ok());
+  REQUIRE(CommitCheckpoint(folder + "/checkpoints", step).ok());
+}
+
 }  // namespace
 
 TEST_CASE("ControllerLog: a restarted controller of the same job has the state it had", "[pipeline]") {
@@ -53,17 +67,7 @@ TEST_CASE("ControllerLog: a restarted controller of the same job has the state i
 
 TEST_CASE("ControllerLog: a new job begins from the newest checkpoint, with its shards spread anew", "[pipeline]") {
   std::string folder = *MakeTemporaryDirectory("controller-log-test");
-  PipelineDurable first = Fresh();
-  REQUIRE(first.Apply(Dispatched(0)).ok());
-  v1::PipelineSnapshot saved = first.Snapshot();
-  saved.set_job_id("job-1");
-  saved.set_step(4);
-  saved.set_attempt(0);
-  saved.mutable_index()->set_leased_steps(4);
-  std::string part = *BeginCheckpoint(folder + "/checkpoints", 4);
-  REQUIRE(WriteFileAtomic(part + "/" + kControllerPart, saved.SerializeAsString()).ok());
-  REQUIRE(CommitCheckpoint(folder + "/checkpoints", 4).ok());
-
+  Save(folder, "job-1", 4);
   std::vector<std::string> told;
   PipelineDurable durable = Fresh();
   REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-2", .rollout_replicas = 2}, durable, &told).ok());
@@ -80,6 +84,27 @@ TEST_CASE("ControllerLog: a new job begins from the newest checkpoint, with its 
   PipelineDurable missing = Fresh();
   CHECK_FALSE(
       ControllerLog::Open({.output_dir = folder, .job_id = "job-4", .resume = "/nonexistent"}, missing, &told).ok());
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("ControllerLog: a damaged checkpoint is passed over and named; what comes before it is gone on from",
+          "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  for (int64_t step : {2, 4, 6}) Save(folder, step == 2 ? "job-1" : "job-2", step);
+  ControllerLogOptions options{.output_dir = folder, .job_id = "job-2", .rollout_replicas = 2};
+  auto step_back = [&](const std::string& damaged, const std::string& resume) {
+    if (!damaged.empty()) REQUIRE(WriteFileAtomic(folder + damaged + kControllerPart, "bits").ok());
+    options.resume = resume;
+    std::vector<std::string> told;
+    v1::PipelineSnapshot snapshot = SnapshotToGoBackTo(options, Fresh(), &told).value();
+    CHECK(snapshot.job_id() == "job-2");
+    for (const std::string& text : told) CHECK(text.find("/checkpoints/step_") != std::string::npos);
+    return std::pair(snapshot.step(), told.size());
+  };
+  CHECK(step_back("", "auto") == std::pair(int64_t{6}, size_t{0}));
+  CHECK(step_back("/checkpoints/step_6/", "auto") == std::pair(int64_t{4}, size_t{1}));
+  CHECK(step_back("/checkpoints/step_4/", "never") == std::pair(int64_t{0}, size_t{2}));  // step 2 is another run's
+  CHECK(step_back("", "auto") == std::pair(int64_t{2}, size_t{2}));
   RemoveTree(folder).IgnoreError();
 }
 

@@ -89,8 +89,40 @@ void PipelineState::AbandonCheckpoint(const absl::Status& why, Monotonic now) {
   }
 }
 
+// Not while rows are being released: the older checkpoint's queue may have the same rows, and they are restored then.
+void PipelineState::AdvanceStepBack() {
+  if (finished_ || damage_.empty() || stepping_back_ || Calling(CallKind::kRelease)) return;
+  stepping_back_ = true;
+  out_->actions.push_back(StepBack{durable_.checkpoint_step()});
+}
+
+// What a resume of the job does, without ending it: the attempt grows, what was trained after the older checkpoint is
+// trained again. Rows that are in their shards are not made again; their tokens know the weights that made them.
+void PipelineState::OnSteppedBack(const SteppedBack& event, Monotonic now) {
+  if (!stepping_back_) return;
+  std::string damage = std::exchange(damage_, {});
+  stepping_back_ = false;
+  if (!event.status.ok()) return Fail(damage + "; no other can be used: " + StatusText(event.status));
+  out_->actions.push_back(
+      Note{"checkpoint_damaged", "warning: " + damage + "; step " + std::to_string(durable_.step()) +
+                                     " is given up, goes on from step " + std::to_string(event.snapshot.step())});
+  while (!calls_.empty()) TakeCall(calls_.begin()->first, now);  // answers to them are of a course that is over
+  v1::PipelineRecord record;
+  *record.mutable_snapshot() = event.snapshot;
+  record.mutable_snapshot()->set_attempt(durable_.attempt());  // the trainer's new one must be larger than any before
+  record.mutable_snapshot()->set_trainer_incarnation(0);
+  Record(std::move(record));
+  for (auto& [name, worker] : workers_) worker = Worker{.up = worker.up, .incarnation = worker.incarnation};
+  published_.reset();
+  validation_.reset();
+  deaths_.clear();
+  to_release_.clear();
+  checkpoint_given_up_step_ = -1;
+  metrics_held_ = false;
+}
+
 void PipelineState::AdvanceFinish() {
-  if (finished_ || checkpoint_) return;
+  if (finished_ || checkpoint_ || !damage_.empty()) return;
   int64_t step = durable_.step();
   bool saved = step == 0 || durable_.checkpoint_step() == step;
   if (!saved) return;

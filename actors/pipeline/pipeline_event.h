@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reaches the pipeline's state machine (events) and what it asks for (actions).
+// What reaches the pipeline's state machine (events) and what it asks for (actions). Values: copied and moved freely,
+// of one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,9 @@ struct WorkerName {
   friend auto operator<=>(const WorkerName&, const WorkerName&) = default;
 };
 
+// What is asked of a role's actor and what it answers: request number i of the one list has answer number i of the
+// other, but that LoadCheckpointRequest, too, is answered by TrainerState. proto/troupe/v1/roles.proto tells what each
+// means and when it fails.
 using RoleRequest =
     std::variant<v1::GetRolloutStateRequest, v1::RestoreRowsRequest, v1::GenerateRequest, v1::UpdateWeightsRequest,
                  v1::SyncRowsRequest, v1::ReleaseRowsRequest, v1::ScoreRequest, v1::LogProbsRequest,
@@ -41,7 +45,7 @@ struct WorkerDown {
   uint64_t incarnation = 0;
 };
 struct CallDone {
-  uint64_t call_id = 0;
+  uint64_t call_id = 0;  // of CallRole
   RoleResponse response;
 };
 struct CallFailed {
@@ -52,12 +56,17 @@ struct CheckpointWritten {  // answers CheckpointCommit and a failed CheckpointB
   int64_t step = 0;
   absl::Status status;
 };
-struct StopRequested {};
-struct Tick {};
-using PipelineEvent = std::variant<WorkerUp, WorkerDown, CallDone, CallFailed, CheckpointWritten, StopRequested, Tick>;
+struct SteppedBack {  // answers StepBack
+  absl::Status status;
+  v1::PipelineSnapshot snapshot;  // of the checkpoint that was found whole, or of the beginning
+};
+struct StopRequested {};  // end at the next safe point, with a checkpoint
+struct Tick {};           // time has passed
+using PipelineEvent =
+    std::variant<WorkerUp, WorkerDown, CallDone, CallFailed, CheckpointWritten, SteppedBack, StopRequested, Tick>;
 
 // ---- Actions, to be carried out in their order, after the records of the same step are in the log ----
-struct CallRole {
+struct CallRole {  // answered by CallDone or CallFailed, unless the worker's death is told first
   uint64_t call_id = 0;
   WorkerName worker;
   uint64_t incarnation = 0;
@@ -73,6 +82,9 @@ struct CheckpointCommit {  // writes the controller's part and the manifest; ans
   int64_t step = 0;
   v1::PipelineSnapshot snapshot;
 };
+struct StepBack {  // the newest checkpoint is damaged: finds the newest whole one
+  int64_t damaged_step = 0;
+};
 struct WriteMetrics {  // one line of metrics.jsonl; (attempt, step) twice in a row is written once
   int64_t attempt = 0;
   int64_t step = 0;
@@ -86,12 +98,12 @@ struct Note {  // a line for people: events.jsonl and the log
   std::string kind;
   std::string text;
 };
-struct FinishPipeline {
+struct FinishPipeline {  // the last action
   bool succeeded = false;
   bool interrupted = false;
   std::string reason;
 };
-using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, WriteMetrics,
-                                    WriteSample, Note, FinishPipeline>;
+using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, StepBack,
+                                    WriteMetrics, WriteSample, Note, FinishPipeline>;
 
 }  // namespace troupe

@@ -92,6 +92,8 @@ void PipelineState::Dispatch(int32_t replica, Monotonic now) {
   WorkerName name{"rollout", replica};
   Worker* rollout = Find(name);
   if (!Usable(name, now) || !rollout->weights || !UsableShards().contains(name.ToString())) return;
+  // Weights of a course that was given up (OnSteppedBack): it waits for the trainer's.
+  if (rollout->weights->version().step() > durable_.step()) return;
   std::set<uint64_t> running;
   bool alone_running = false;
   for (const auto& [id, call] : calls_) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "actors/pipeline/controller_log.h"
 #include "runtime/base/check.h"
 
 namespace troupe {
@@ -68,17 +69,20 @@ void PipelineSimulation::Resume(std::optional<int> stop_after) {
   last_response_.reset();
   job_ += "+";
   v1::PipelineRecord record;
-  if (committed_.empty()) {
-    *record.mutable_snapshot() = FreshDurable().Snapshot();
-  } else {
-    *record.mutable_snapshot() = committed_.rbegin()->second;
-    record.mutable_snapshot()->set_checkpoint_step(committed_.rbegin()->first);
-    record.mutable_snapshot()->set_resumed_from(options_.pipeline.CheckpointDir(committed_.rbegin()->first));
-    record.mutable_snapshot()->set_trainer_incarnation(0);
-  }
-  record.mutable_snapshot()->set_job_id(job_);
+  *record.mutable_snapshot() = NewestCheckpoint();
   log_ = {record};
   StartController();
+}
+
+// As a job begins from it; the beginning if none is whole.
+v1::PipelineSnapshot PipelineSimulation::NewestCheckpoint() const {
+  for (auto it = committed_.rbegin(); it != committed_.rend(); ++it) {
+    std::string directory = options_.pipeline.CheckpointDir(it->first);
+    if (directory != damaged_) return ResumedSnapshot(it->second, job_, directory, options_.pipeline.rollout_replicas);
+  }
+  v1::PipelineSnapshot snapshot = FreshDurable().Snapshot();
+  snapshot.set_job_id(job_);
+  return snapshot;
 }
 
 bool PipelineSimulation::Run() {
@@ -154,20 +158,25 @@ void PipelineSimulation::CheckReplay() {
 void PipelineSimulation::Carry(const PipelineAction& action) {
   if (auto* call = std::get_if<CallRole>(&action)) calls_.push_back({*call, std::nullopt});
   if (auto* prepare = std::get_if<CheckpointBegin>(&action)) prepared_ = prepare->step;
-  if (auto* commit = std::get_if<CheckpointCommit>(&action)) {
-    committed_[commit->step] = commit->snapshot;
-    std::string directory = options_.pipeline.CheckpointDir(commit->step);
-    checkpoints_[directory] = checkpoints_[directory + ".tmp"];
-    saved_rows_[directory] = saved_rows_[directory + ".tmp"];
-    const TrainedHistory& saved = checkpoints_[directory];
-    if (std::ssize(saved.steps) != commit->step) Violation("a checkpoint of another step than the trainer's");
-    for (const auto& step : saved.steps) durable_rows_.insert(step.begin(), step.end());
-    events_.push_back(CheckpointWritten{commit->step, absl::OkStatus()});
-  }
+  if (auto* commit = std::get_if<CheckpointCommit>(&action)) Commit(*commit);
+  if (std::holds_alternative<StepBack>(action)) events_.push_back(SteppedBack{absl::OkStatus(), NewestCheckpoint()});
   if (auto* line = std::get_if<WriteMetrics>(&action)) {  // of a value written twice the last attempt counts
     for (const auto& [name, value] : line->values) metrics_[line->step][name] = value;
   }
   if (auto* finish = std::get_if<FinishPipeline>(&action)) finish_ = *finish;
+}
+
+void PipelineSimulation::Commit(const CheckpointCommit& commit) {
+  std::string directory = options_.pipeline.CheckpointDir(commit.step);
+  bool first = committed_.emplace(commit.step, commit.snapshot).second;
+  committed_[commit.step] = commit.snapshot;
+  if (commit.step == options_.damaged_step) damaged_ = first ? directory : "";
+  checkpoints_[directory] = checkpoints_[directory + ".tmp"];
+  saved_rows_[directory] = saved_rows_[directory + ".tmp"];
+  const TrainedHistory& saved = checkpoints_[directory];
+  if (std::ssize(saved.steps) != commit.step) Violation("a checkpoint of another step than the trainer's");
+  for (const auto& step : saved.steps) durable_rows_.insert(step.begin(), step.end());
+  events_.push_back(CheckpointWritten{commit.step, absl::OkStatus()});
 }
 
 absl::Status PipelineSimulation::Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources) {
@@ -182,85 +191,99 @@ absl::Status PipelineSimulation::Fetch(const google::protobuf::RepeatedPtrField<
 }
 
 PipelineEvent PipelineSimulation::Handle(const CallRole& call) {
+  const Worker& worker = workers_[call.worker];
+  if (!worker.up || worker.incarnation != call.incarnation)
+    return CallFailed{call.call_id, absl::UnavailableError("away")};
+  if (call.worker.role == "rollout") return HandleRollout(call);
+  return call.worker.role == "actor" ? HandleTrainer(call) : HandleScorer(call);
+}
+
+PipelineEvent PipelineSimulation::HandleRollout(const CallRole& call) {
   Worker& worker = workers_[call.worker];
-  CallDone done{call.call_id, {}};
-  CallFailed away{call.call_id, absl::UnavailableError("away")};
-  if (!worker.up || worker.incarnation != call.incarnation) return away;
-  if (std::holds_alternative<v1::GetRolloutStateRequest>(call.request)) {
-    v1::RolloutState state;
-    *state.mutable_version() = worker.version;
-    state.set_weights_hash(worker.version.step() == 0 ? 0 : worker.weights);
-    done.response = state;
-  } else if (auto* restore = std::get_if<v1::RestoreRowsRequest>(&call.request)) {
+  std::map<std::string, uint64_t>& rows = shards_[call.worker.ToString()];
+  if (auto* generate = std::get_if<v1::GenerateRequest>(&call.request)) return Generate(call, *generate);
+  if (auto* restore = std::get_if<v1::RestoreRowsRequest>(&call.request)) {
+    const std::map<std::string, uint64_t>& saved = saved_rows_[restore->directory()];
     for (const std::string& row : restore->row_ids()) {
-      const auto& saved = saved_rows_[restore->directory()];
-      if (saved.contains(row)) shards_[call.worker.ToString()][row] = saved.at(row);
+      if (saved.contains(row)) rows[row] = saved.at(row);
     }
-    done.response = v1::RestoreRowsResponse();
-  } else if (auto* generate = std::get_if<v1::GenerateRequest>(&call.request)) {
-    return Generate(call, *generate);
-  } else if (auto* update = std::get_if<v1::UpdateWeightsRequest>(&call.request)) {
+    return CallDone{call.call_id, v1::RestoreRowsResponse()};
+  }
+  if (auto* update = std::get_if<v1::UpdateWeightsRequest>(&call.request)) {
     auto source = published_.find(Key(update->manifest().version()));
     if (source == published_.end()) return CallFailed{call.call_id, absl::NotFoundError("not kept")};
     worker.version = update->manifest().version();
     worker.weights = source->second.weights;
     v1::UpdateWeightsResponse response;
     *response.mutable_version() = worker.version;
-    done.response = response;
-  } else if (auto* sync = std::get_if<v1::SyncRowsRequest>(&call.request)) {
-    for (const std::string& row : sync->row_ids())
-      saved_rows_[sync->directory()][row] = shards_[call.worker.ToString()].at(row);
-    done.response = v1::SyncRowsResponse();
-  } else if (auto* release = std::get_if<v1::ReleaseRowsRequest>(&call.request)) {
-    for (const std::string& row : release->row_ids()) {
-      shards_[call.worker.ToString()].erase(row);
+    return CallDone{call.call_id, response};
+  }
+  if (auto* sync = std::get_if<v1::SyncRowsRequest>(&call.request)) {
+    for (const std::string& row : sync->row_ids()) saved_rows_[sync->directory()][row] = rows.at(row);
+    return CallDone{call.call_id, v1::SyncRowsResponse()};
+  }
+  if (auto* release = std::get_if<v1::ReleaseRowsRequest>(&call.request)) {
+    for (const std::string& row : release->row_ids()) rows.erase(row);
+    return CallDone{call.call_id, v1::ReleaseRowsResponse()};
+  }
+  v1::RolloutState state;
+  *state.mutable_version() = worker.version;
+  state.set_weights_hash(worker.version.step() == 0 ? 0 : worker.weights);
+  return CallDone{call.call_id, state};
+}
+
+PipelineEvent PipelineSimulation::HandleScorer(const CallRole& call) {
+  auto* score = std::get_if<v1::ScoreRequest>(&call.request);
+  absl::Status fetched = Fetch(score ? score->sources() : std::get<v1::LogProbsRequest>(call.request).sources());
+  if (!fetched.ok()) return CallFailed{call.call_id, fetched};
+  if (score == nullptr) return CallDone{call.call_id, v1::LogProbsResponse()};
+  v1::ScoreResponse response;
+  for (const v1::RowSource& source : score->sources()) {
+    for (const std::string& row : source.row_ids()) {
+      v1::RowScore* out = response.add_scores();
+      out->set_row_id(row);
+      uint64_t hash = HashOf(row);
+      out->set_score(static_cast<double>(hash % 2));
+      if (options_.program_fault_of > 0 && hash % options_.program_fault_of == 0) out->set_fault("program");
     }
-    done.response = v1::ReleaseRowsResponse();
-  } else if (auto* score = std::get_if<v1::ScoreRequest>(&call.request)) {
-    if (absl::Status fetched = Fetch(score->sources()); !fetched.ok()) return CallFailed{call.call_id, fetched};
-    v1::ScoreResponse response;
-    for (const v1::RowSource& source : score->sources()) {
-      for (const std::string& row : source.row_ids()) {
-        v1::RowScore* out = response.add_scores();
-        out->set_row_id(row);
-        uint64_t hash = HashOf(row);
-        out->set_score(static_cast<double>(hash % 2));
-        if (options_.program_fault_of > 0 && hash % options_.program_fault_of == 0) out->set_fault("program");
-      }
-    }
-    done.response = response;
-  } else if (auto* refer = std::get_if<v1::LogProbsRequest>(&call.request)) {
-    if (absl::Status fetched = Fetch(refer->sources()); !fetched.ok()) return CallFailed{call.call_id, fetched};
-    done.response = v1::LogProbsResponse();
-  } else if (std::holds_alternative<v1::GetTrainerStateRequest>(call.request)) {
-    v1::TrainerState state;
-    state.set_loaded(trainer_loaded_);
-    *state.mutable_version() = trainer_version_;
-    done.response = state;
-  } else if (auto* load = std::get_if<v1::LoadCheckpointRequest>(&call.request)) {
-    trainer_history_ = load->directory().empty() ? TrainedHistory() : checkpoints_.at(load->directory());
-    trainer_version_.set_attempt(load->attempt());
-    trainer_version_.set_step(std::ssize(trainer_history_.steps));
-    trainer_loaded_ = true;
-    published_.clear();
-    last_response_.reset();
-    v1::TrainerState state;
-    state.set_loaded(true);
-    *state.mutable_version() = trainer_version_;
-    done.response = state;
-  } else if (auto* train = std::get_if<v1::TrainStepRequest>(&call.request)) {
-    return Train(call, *train);
-  } else if (std::holds_alternative<v1::PublishRequest>(call.request)) {
+  }
+  return CallDone{call.call_id, response};
+}
+
+PipelineEvent PipelineSimulation::HandleTrainer(const CallRole& call) {
+  if (auto* load = std::get_if<v1::LoadCheckpointRequest>(&call.request)) return Load(call, *load);
+  if (auto* train = std::get_if<v1::TrainStepRequest>(&call.request)) return Train(call, *train);
+  if (auto* save = std::get_if<v1::SaveCheckpointRequest>(&call.request)) {
+    checkpoints_[save->directory()] = trainer_history_;
+    return CallDone{call.call_id, v1::SaveCheckpointResponse()};
+  }
+  if (std::holds_alternative<v1::PublishRequest>(call.request)) {
     v1::PublishResponse response;
     *response.mutable_manifest()->mutable_version() = trainer_version_;
     response.mutable_manifest()->set_hash(trainer_history_.weights);
     published_[Key(trainer_version_)] = trainer_history_;
-    done.response = response;
-  } else if (auto* save = std::get_if<v1::SaveCheckpointRequest>(&call.request)) {
-    checkpoints_[save->directory()] = trainer_history_;
-    done.response = v1::SaveCheckpointResponse();
+    return CallDone{call.call_id, response};
   }
-  return done;
+  v1::TrainerState state;
+  state.set_loaded(trainer_loaded_);
+  *state.mutable_version() = trainer_version_;
+  return CallDone{call.call_id, state};
+}
+
+PipelineEvent PipelineSimulation::Load(const CallRole& call, const v1::LoadCheckpointRequest& request) {
+  if (!damaged_.empty() && request.directory() == damaged_) {
+    return CallFailed{call.call_id, absl::DataLossError(damaged_ + " is damaged")};
+  }
+  trainer_history_ = request.directory().empty() ? TrainedHistory() : checkpoints_.at(request.directory());
+  trainer_version_.set_attempt(request.attempt());
+  trainer_version_.set_step(std::ssize(trainer_history_.steps));
+  trainer_loaded_ = true;
+  published_.clear();
+  last_response_.reset();
+  v1::TrainerState state;
+  state.set_loaded(true);
+  *state.mutable_version() = trainer_version_;
+  return CallDone{call.call_id, state};
 }
 
 PipelineEvent PipelineSimulation::Generate(const CallRole& call, const v1::GenerateRequest& request) {

@@ -17,10 +17,11 @@
 namespace troupe {
 
 struct SimulationOptions {
-  PipelineOptions pipeline;
-  uint64_t prompts = 12;
+  PipelineOptions pipeline;  // of the job; checkpoints_dir is set by the simulation
+  uint64_t prompts = 12;     // of the data set, with ids from 0
   uint32_t seed = 0;
   int kills = 0;                     // random deaths, of the controller too
+  int64_t damaged_step = 0;          // the first checkpoint of this step cannot be loaded
   int program_fault_of = 0;          // every so many rows (by hash) the reward program fails; 0: never
   int64_t disk_full_at = INT64_MAX;  // the step from which no rollout can write its rows
   std::optional<int> stop_after;     // events, then StopRequested
@@ -33,6 +34,10 @@ struct TrainedHistory {
   friend bool operator==(const TrainedHistory&, const TrainedHistory&) = default;
 };
 
+// The machine is real; its workers, shards, checkpoints and clock are tables in memory. At each turn one thing is
+// chosen at random: a worker handles one of the calls under way (in any order), an event reaches the controller, time
+// passes, or somebody dies. Contents of rows and weights are hashes of what they were made from, so that equal
+// histories mean equal bits. Not thread-safe; the same options give the same run.
 class PipelineSimulation {
  public:
   explicit PipelineSimulation(SimulationOptions options);
@@ -42,6 +47,8 @@ class PipelineSimulation {
   // A new job in the same folder, from the newest checkpoint.
   void Resume(std::optional<int> stop_after);
 
+  // Of the last Run: how it ended; what its trainer holds; the last line of each step; the invariants (PIPE-1...) that
+  // were broken, as sentences.
   const std::optional<FinishPipeline>& finish() const { return finish_; }
   const TrainedHistory& history() const { return trainer_history_; }
   const std::map<int64_t, std::map<std::string, double>>& metrics() const { return metrics_; }
@@ -65,8 +72,14 @@ class PipelineSimulation {
   void Carry(const PipelineAction& action);
   void CheckReplay();
   void Kill();
+  v1::PipelineSnapshot NewestCheckpoint() const;
+  void Commit(const CheckpointCommit& commit);
   PipelineEvent Handle(const CallRole& call);
+  PipelineEvent HandleRollout(const CallRole& call);
+  PipelineEvent HandleScorer(const CallRole& call);
+  PipelineEvent HandleTrainer(const CallRole& call);
   PipelineEvent Generate(const CallRole& call, const v1::GenerateRequest& request);
+  PipelineEvent Load(const CallRole& call, const v1::LoadCheckpointRequest& request);
   PipelineEvent Train(const CallRole& call, const v1::TrainStepRequest& request);
   absl::Status Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources);
   void Violation(std::string text) { violations_.insert(std::move(text)); }
@@ -83,6 +96,7 @@ class PipelineSimulation {
   std::map<std::string, std::map<std::string, uint64_t>> saved_rows_;  // by checkpoint folder
   std::map<std::string, TrainedHistory> checkpoints_;
   std::map<int64_t, v1::PipelineSnapshot> committed_;
+  std::string damaged_;  // checkpoint folder
   int64_t prepared_ = 0;
 
   // Processes.

@@ -10,6 +10,8 @@
 
 namespace troupe {
 
+// Adds to `sources` (of a ScoreRequest, LogProbsRequest or TrainStepRequest) one entry a shard with the ids of its
+// rows. Shards and rows keep the order in which they first occur.
 inline void AddSources(const std::vector<v1::RowMeta>& rows,
                        google::protobuf::RepeatedPtrField<v1::RowSource>* sources) {
   std::map<std::string, v1::RowSource*> by_shard;

@@ -59,6 +59,7 @@ PipelineState::Output PipelineState::Step(const PipelineEvent& event, Monotonic 
     if (auto* done = std::get_if<CallDone>(&event)) OnCallDone(*done, now);
     if (auto* failed = std::get_if<CallFailed>(&event)) OnCallFailed(*failed, now);
     if (auto* written = std::get_if<CheckpointWritten>(&event)) OnCheckpointWritten(*written, now);
+    if (auto* back = std::get_if<SteppedBack>(&event)) OnSteppedBack(*back, now);
     if (std::holds_alternative<StopRequested>(event)) stopping_ = true;
     if (!finished_) Advance(now);
   }
@@ -75,6 +76,7 @@ void PipelineState::Advance(Monotonic now) {
   AdvanceTrainer(now);
   AdvanceDispatch(now);
   AdvanceFinish();
+  AdvanceStepBack();
   ReleaseRows(now);
 }
 
@@ -141,6 +143,10 @@ void PipelineState::OnCallFailed(const CallFailed& event, Monotonic now) {
   if (died && call->kind == CallKind::kGenerate) CountDeaths(*call);
   durable_.leases().EndConsumer({call->worker.ToString(), call->incarnation});
   if (of_checkpoint) return AbandonCheckpoint(event.status, now);
+  if (call->kind == CallKind::kLoad && absl::IsDataLoss(event.status) && durable_.checkpoint_step() > 0) {
+    damage_ = StatusText(event.status);
+    return;
+  }
   // What we believed of it may be wrong: ask again.
   worker.weights.reset();
   worker.loaded = false;
@@ -226,6 +232,7 @@ std::set<std::string> PipelineState::UsableShards() const {
 
 // Rows that nobody needs any more. Lost requests cost disk until the job ends, nothing else.
 void PipelineState::ReleaseRows(Monotonic now) {
+  if (!damage_.empty()) return;  // what is released now may be needed again
   std::vector<std::string> rows = durable_.TakeReleased();
   rows.insert(rows.end(), to_release_.begin(), to_release_.end());
   to_release_.clear();

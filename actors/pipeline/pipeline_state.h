@@ -177,6 +177,8 @@ class PipelineState {
   void StartCheckpoint(Monotonic now);
   void AbandonCheckpoint(const absl::Status& why, Monotonic now);
   void AdvanceFinish();
+  void AdvanceStepBack();
+  void OnSteppedBack(const SteppedBack& event, Monotonic now);
 
   // ---- pipeline_validation.cc ----
   bool ValidationDue() const;
@@ -204,6 +206,8 @@ class PipelineState {
   std::optional<Checkpoint> checkpoint_;
   int64_t checkpoint_failures_ = 0;
   int64_t checkpoint_given_up_step_ = -1;
+  std::string damage_;          // what is wrong with the checkpoint that was to be loaded; empty: nothing
+  bool stepping_back_ = false;  // StepBack was asked for
   std::vector<std::string> to_release_;
   bool metrics_held_ = false;  // the newest step's line waits for its validation
   int64_t texts_step_ = -1;    // the step for which sample texts were asked

@@ -99,6 +99,22 @@ TEST_CASE("Pipeline: on-policy trains no token of older weights", "[pipeline]") 
   }
 }
 
+TEST_CASE("Pipeline: when the newest checkpoint is damaged it goes back to the whole one before it", "[pipeline]") {
+  for (int64_t damaged : {3, 6}) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+      CAPTURE(damaged, seed);
+      PipelineSimulation calm(Job(0, 2, seed % 2));
+      RequireClean(calm);
+      SimulationOptions options = Job(0, 2, seed);
+      options.kills = 25;
+      options.damaged_step = damaged;
+      PipelineSimulation damaged_run(options);
+      RequireClean(damaged_run);
+      REQUIRE(damaged_run.history() == calm.history());
+    }
+  }
+}
+
 TEST_CASE("Pipeline: stopped at any moment and resumed it trains what an undisturbed run does", "[pipeline]") {
   for (int stop = 1; stop < 400; stop += 13) {
     CAPTURE(stop);

@@ -7,7 +7,7 @@ namespace troupe {
 
 void PipelineState::AdvanceTrainer(Monotonic now) {
   WorkerName name{"actor", 0};
-  if (!Usable(name, now)) return;
+  if (!Usable(name, now) || !damage_.empty()) return;
   Worker& trainer = workers_.at(name);
   if (OpenCalls(name, {CallKind::kTrainerState, CallKind::kLoad, CallKind::kTrain, CallKind::kPublish,
                        CallKind::kSave}) > 0) {

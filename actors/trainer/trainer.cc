@@ -9,6 +9,7 @@
 #include "actors/pipeline/job_model.h"
 #include "actors/pipeline/shard_channels.h"
 #include "actors/trainer/batch_of_rows.h"
+#include "actors/trainer/core/checkpoint.h"
 #include "actors/trainer/core/trainer_core.h"
 #include "actors/trainer/job_options.h"
 #include "runtime/base/status.h"
@@ -78,6 +79,7 @@ class Trainer::Impl {
   absl::StatusOr<v1::TrainerState> Load(const v1::LoadCheckpointRequest& request) {
     core_.reset();  // before another copy of the model is read
     last_.reset();
+    if (!request.directory().empty()) TROUPE_RETURN_IF_ERROR(VerifyCheckpoint(request.directory()));
     TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(config_.model.path));
     TROUPE_ASSIGN_OR_RETURN(ModelWeights weights, LoadWeights(*source));
     TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<TrainerCore> core,

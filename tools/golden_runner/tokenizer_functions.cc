@@ -45,7 +45,8 @@ void RunTokenize(const Case& one, const Tokenizer& tokenizer, Check& check) {
   std::vector<std::string> tokens, want_tokens;
   for (int32_t id : ids) tokens.push_back(tokenizer.IdToToken(id).value_or(""));
   // An added token that takes the spaces around it is spelled with them in the case.
-  for (const std::string& token : want.at("tokens")) want_tokens.emplace_back(absl::StripAsciiWhitespace(token));
+  for (const auto& token : want.at("tokens"))
+    want_tokens.emplace_back(absl::StripAsciiWhitespace(token.get_ref<const std::string&>()));
   Same("tokens", tokens, want_tokens, check);
   Same("decoded", tokenizer.Decode(ids), want.at("decoded"), check);
   Same("decoded_skip_special", tokenizer.Decode(ids, {.skip_special_tokens = true}), want.at("decoded_skip_special"),

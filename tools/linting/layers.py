@@ -62,7 +62,6 @@ TEST_SUPPORT = ("tests/golden/", "tests/mutations/")
 SYSTEM_HEADERS = r"(sys/|netinet/|arpa/)|(fcntl|unistd|dirent|poll|spawn|filesystem|fstream)(\.h)?$"
 SYSTEM_FOLDERS = ("runtime/", "tools/", "tests/", "examples/")
 SYSTEM_FILES = (
-    "actors/reward/*program*.cc",  # starts reward programs
     "scheduler/server/job_logs.cc",  # reads files that grow meanwhile
     "*_test.cc",
     "*_benchmark.cc",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds small GGUF files for tests.
+// Builds small GGUF files for tests: also wrong ones, since nothing is checked.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,11 @@
 
 namespace troupe {
 
+// Metadata and tensors in the order of the calls, each of which adds one and returns the builder:
+//   std::string file = GgufBuilder().String("general.architecture", "llama").Tensor("x", {2}, {1, 2}).Build();
 class GgufBuilder {
  public:
+  // Metadata by its type in the file (GgufValueType).
   GgufBuilder& String(std::string_view key, std::string_view value) {
     return Key(key, 8), Text(metadata_, value), *this;
   }
@@ -31,7 +34,8 @@ class GgufBuilder {
     for (int32_t value : values) Number(metadata_, value);
     return *this;
   }
-  // `shape`: row-major; `bytes`: the tensor's.
+  // A tensor of a type of ggml (GgmlType) whose data is `bytes`, whatever the shape promises; float32 for `values`.
+  // `shape`: row-major, as everywhere but in the file. Data is aligned to 32 bytes.
   GgufBuilder& Tensor(std::string_view name, const std::vector<int64_t>& shape, uint32_t type, std::string_view bytes) {
     Text(infos_, name);
     Number(infos_, static_cast<uint32_t>(shape.size()));
@@ -47,6 +51,7 @@ class GgufBuilder {
     return Tensor(name, shape, 0, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
 
+  // The file's content. `version`: 2 or 3, which differ by this number alone.
   std::string Build(uint32_t version = 3) const {
     std::string out = "GGUF";
     Number(out, version);
