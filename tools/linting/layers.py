@@ -59,7 +59,7 @@ LIBRARY_FOLDERS = {
 TEST_SUPPORT = ("tests/golden/", "tests/mutations/")
 
 # Only runtime/ asks the operating system (runtime/env; agent, keeper and worker for processes), and tools/; tests may.
-SYSTEM_HEADERS = r"(sys/|netinet/|arpa/)|(fcntl|unistd|dirent|poll|spawn|filesystem|fstream)(\.h)?$"
+SYSTEM_HEADERS = r"(sys/|netinet/|arpa/)|(fcntl|unistd|dirent|poll|spawn|fstream)(\.h)?$"
 SYSTEM_FOLDERS = ("runtime/", "tools/", "tests/", "examples/")
 SYSTEM_FILES = (
     "scheduler/server/job_logs.cc",  # reads files that grow meanwhile
