@@ -39,7 +39,8 @@ v1::ExitCause Cause(v1::ExitCause::Kind kind, const std::string& text) {
 }  // namespace
 
 LocalActors::LocalActors(ActorSetting setting, ActorHost& host, std::shared_ptr<CallRouter> router, Executor& executor,
-                         std::function<void(const ActorLife&, const v1::ExitCause&)> ended, ActorDirectory* directory)
+                         std::function<void(const ActorLife&, const v1::ExitCause&)> ended, ActorDirectory* directory,
+                         ActorSpawner* spawner)
     : setting_(std::move(setting)),
       prefix_(PrefixOf(setting_.self)),
       host_(host),
@@ -47,12 +48,17 @@ LocalActors::LocalActors(ActorSetting setting, ActorHost& host, std::shared_ptr<
       executor_(executor),
       ended_(std::move(ended)),
       directory_(directory),
+      spawner_(spawner == nullptr ? this : spawner),
       incarnations_(setting_.self.incarnation << kOwnerIncarnationShift) {}
 
 LocalActors::~LocalActors() = default;
 
 absl::StatusOr<ActorAddress> LocalActors::Spawn(const std::string& actor_class, std::string arguments,
                                                 SpawnOptions options, const ActorLife* parent) {
+  if (options.NeedsProcess()) {
+    return absl::FailedPreconditionError(
+        "an actor with resources of its own is spawned by the program that holds the Runtime, not by a worker");
+  }
   auto entry = std::make_shared<Entry>(std::move(options));
   TROUPE_ASSIGN_OR_RETURN(entry->actor_class, ActorRegistry::Global().Find(actor_class));
   entry->arguments = std::move(arguments);
@@ -99,7 +105,7 @@ absl::StatusOr<Future<void>> LocalActors::BeginLife(const EntryPtr& entry) {
   }
   ActorLife life = setting.self;
   auto context = std::make_shared<ActorContext>(std::move(setting), router_, directory_);
-  context->SetSpawner(this);
+  context->SetSpawner(spawner_);
   ActorCellOptions options;
   options.mailbox = entry->options.mailbox;
   bool own_thread = entry->options.own_thread && !executor_.simulated();

@@ -33,8 +33,10 @@ class LocalActors : public ActorSpawner {
   // `setting`: what the contexts of the actors say, but for `self`. Its job is theirs. Where it names a role (of a
   // worker process), their names begin with "role.replica.", and their incarnations grow over those of that role too.
   // The others outlive this. `ended` is told of each life that has ended, before its successor begins.
+  // `spawner`: of the children of these actors; null: this.
   LocalActors(ActorSetting setting, ActorHost& host, std::shared_ptr<CallRouter> router, Executor& executor,
-              std::function<void(const ActorLife&, const v1::ExitCause&)> ended, ActorDirectory* directory = nullptr);
+              std::function<void(const ActorLife&, const v1::ExitCause&)> ended, ActorDirectory* directory = nullptr,
+              ActorSpawner* spawner = nullptr);
   // After Shutdown, when the executor runs nothing any more.
   ~LocalActors() override;
 
@@ -90,6 +92,7 @@ class LocalActors : public ActorSpawner {
   Executor& executor_;
   const std::function<void(const ActorLife&, const v1::ExitCause&)> ended_;
   ActorDirectory* const directory_;
+  ActorSpawner* const spawner_;
 
   mutable Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

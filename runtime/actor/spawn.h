@@ -29,6 +29,18 @@ struct RestartOptions {
 struct SpawnOptions {
   std::string name;  // Unique among the living of its runtime, [A-Za-z0-9_.-]+; "": the class's name and a number.
   std::map<std::string, std::string> labels;
+
+  // Any of these given: a process of its own, placed where they are free.
+  double cpus = 0;  // Cores; fractions allowed.
+  int64_t memory_bytes = 0;
+  int devices = 0;            // Whole ones.
+  double device_share = 0;    // Of one, 0 < share < 1; not together with `devices`.
+  std::string device_kind;    // "": any.
+  std::string worker_binary;  // The program of that process; "": this one.
+  bool NeedsProcess() const {
+    return cpus > 0 || memory_bytes > 0 || devices > 0 || device_share > 0 || !worker_binary.empty();
+  }
+
   RestartOptions restart;
   bool detached = false;  // It does not end with the actor that spawned it.
   MailboxLimits mailbox;

@@ -1,57 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/embed/runtime.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
 #include "runtime/actor/actor_host.h"
 #include "runtime/actor/executor.h"
 #include "runtime/actor/local_actors.h"
+#include "runtime/base/status.h"
+#include "runtime/embed/embedded_cluster.h"
+#include "runtime/embed/process_actors.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/file.h"
+#include "runtime/rpc/server.h"
 #include "runtime/transport/transport.h"
+#include "runtime/worker/worker_main.h"
 
 namespace troupe {
+namespace {
 
-class Runtime::Parts {
+// For the transport's server, when the runtime ends.
+constexpr absl::Duration kServerGrace = absl::Seconds(1);
+constexpr absl::Duration kStopGrace = absl::Seconds(30);
+
+// A process that was started as a worker of a program that embeds actors becomes one here.
+void BecomeWorkerIfStartedAsOne() {
+  if (EnvironmentVariable("TROUPE_WORKER").empty()) return;
+  std::fflush(nullptr);
+  ::_exit(RunWorker(0, nullptr));
+}
+
+}  // namespace
+
+// Spawns here, or in processes if the options ask for that.
+class Runtime::Parts : public ActorSpawner {
  public:
   explicit Parts(const RuntimeOptions& options)
-      : executor_(std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads})) {
+      : name_(options.name),
+        keeper_program_(options.keeper_program),
+        executor_(std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads})) {}
+
+  ~Parts() override {
+    if (actors_ != nullptr) actors_->Shutdown("the runtime ends", Monotonic::Infinite());
+    processes_ = nullptr;
+    cluster_ = nullptr;
+    executor_ = nullptr;  // Its last turns and timers use what goes below.
+    if (transport_ != nullptr) transport_->Shutdown();
+    if (server_ != nullptr) server_->Shutdown(kServerGrace);
+    if (!folder_.empty()) (void)RemoveTree(folder_);
+  }
+
+  // `serves`: actors of other processes may call those of this one.
+  absl::Status Start(RpcSecurity security, bool serves) {
+    security_ = std::move(security);
+    ActorSetting setting;
+    setting.self.path.job = JobId(name_);
     TransportOptions transport_options;
-    transport_options.process_name = options.name;
+    transport_options.process_name = name_;
+    transport_options.security = security_;
     transport_ = Transport::Create(std::move(transport_options), host_);
     router_ = transport_;
-    ActorSetting setting;
-    setting.self.path.job = JobId(options.name);
+    if (serves) {
+      TROUPE_ASSIGN_OR_RETURN(folder_, MakeTemporaryDirectory("troupe-runtime-"));
+      setting.endpoint = "unix:" + folder_ + "/runtime.sock";
+      RpcServerOptions server_options;
+      server_options.addresses = {setting.endpoint};
+      server_options.security = security_;
+      TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(server_options, {transport_->service()}));
+    }
     actors_ = std::make_unique<LocalActors>(
         std::move(setting), host_, router_, *executor_,
         [transport = transport_.get()](const ActorLife& life, const v1::ExitCause& cause) {
           transport->MarkDead(life, cause);
-        });
-  }
-  ~Parts() {
-    actors_->Shutdown("the runtime ends", Monotonic::Infinite());
-    executor_ = nullptr;  // Its last turns and timers use what goes below.
-    transport_->Shutdown();
+        },
+        nullptr, this);
+    return absl::OkStatus();
   }
 
-  LocalActors& actors() { return *actors_; }
+  void UseHead(const std::string& target) {
+    MutexLock lock(mutex_);
+    processes_ = std::make_unique<ProcessActors>(target, security_, name_, folder_ + "/logs", transport_);
+  }
+
+  absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments, SpawnOptions options,
+                                     const ActorLife* parent) override {
+    if (!options.NeedsProcess()) return actors_->Spawn(actor_class, std::move(arguments), std::move(options), parent);
+    TROUPE_ASSIGN_OR_RETURN(ProcessActors * processes, Processes());
+    bool child = parent != nullptr && !options.detached;
+    TROUPE_ASSIGN_OR_RETURN(ActorAddress address, processes->Spawn(actor_class, std::move(arguments), options));
+    if (!child) return address;
+    router_->Watch({*parent, ""}, [this, life = address.life](const ActorLife& ended, const v1::ExitCause&) {
+      executor_->Post([this, life, reason = ended.ToString() + ", which spawned it, has ended"] {
+        (void)processes_->Stop(life, reason, kStopGrace);
+      });
+    });
+    return address;
+  }
+
+  absl::StatusOr<ActorInfo> Find(const std::string& name) const override {
+    absl::StatusOr<ActorInfo> here = actors_->Find(name);
+    MutexLock lock(mutex_);
+    if (here.ok() || processes_ == nullptr) return here;
+    return processes_->Find(name);
+  }
+  std::vector<ActorInfo> List() const override {
+    std::vector<ActorInfo> list = actors_->List();
+    MutexLock lock(mutex_);
+    if (processes_ == nullptr) return list;
+    for (ActorInfo& info : processes_->List()) list.push_back(std::move(info));
+    return list;
+  }
+  absl::Status Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) override {
+    ProcessActors* processes = nullptr;
+    {
+      MutexLock lock(mutex_);
+      if (processes_ != nullptr && processes_->Owns(life)) processes = processes_.get();
+    }
+    if (processes != nullptr) return processes->Stop(life, reason, grace);
+    return actors_->Stop(life, reason, grace);
+  }
+
   const std::shared_ptr<CallRouter>& router() const { return router_; }
 
  private:
+  // The first actor with a process of its own starts the cluster.
+  absl::StatusOr<ProcessActors*> Processes() {
+    MutexLock lock(mutex_);
+    if (processes_ != nullptr) return processes_.get();
+    if (!RegisteredEmbeddedCluster()) {
+      return absl::FailedPreconditionError(
+          "an actor with a process of its own needs a head: link //scheduler/server:embedded, or use Runtime::Connect");
+    }
+    TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
+    processes_ =
+        std::make_unique<ProcessActors>(cluster_->head_target(), security_, name_, folder_ + "/logs", transport_);
+    return processes_.get();
+  }
+
+  const std::string name_;
+  const std::string keeper_program_;
+  RpcSecurity security_;
+  std::string folder_;  // Private; removed at the end.
   ActorHost host_;
   std::unique_ptr<ThreadPool> executor_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<CallRouter> router_;
+  std::unique_ptr<RpcServer> server_;
   std::unique_ptr<LocalActors> actors_;
+  mutable Mutex mutex_;
+  std::unique_ptr<EmbeddedCluster> cluster_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<ProcessActors> processes_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::StatusOr<Runtime> Runtime::Local(RuntimeOptions options) {
+  BecomeWorkerIfStartedAsOne();
   if (options.name.empty()) return absl::InvalidArgumentError("a runtime has a name");
-  return Runtime(std::make_unique<Parts>(options));
+  RpcSecurity security;
+  security.token = Token::Generate();
+  auto parts = std::make_unique<Parts>(options);
+  TROUPE_RETURN_IF_ERROR(parts->Start(std::move(security), static_cast<bool>(RegisteredEmbeddedCluster())));
+  return Runtime(std::move(parts));
+}
+
+absl::StatusOr<Runtime> Runtime::Connect(const std::string& head_target, RpcSecurity security, RuntimeOptions options) {
+  BecomeWorkerIfStartedAsOne();
+  if (options.name.empty()) return absl::InvalidArgumentError("a runtime has a name");
+  auto parts = std::make_unique<Parts>(options);
+  TROUPE_RETURN_IF_ERROR(parts->Start(std::move(security), true));
+  parts->UseHead(head_target);
+  return Runtime(std::move(parts));
 }
 
 Runtime::Runtime(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime::~Runtime() = default;
 
-ActorSpawner& Runtime::spawner() const { return parts_->actors(); }
+ActorSpawner& Runtime::spawner() const { return *parts_; }
 const std::shared_ptr<CallRouter>& Runtime::router() const { return parts_->router(); }
 
 }  // namespace troupe

@@ -6,7 +6,11 @@
 //   absl::StatusOr<int64_t> sum = counter.Call<&Counter::Add>(5).Get();  // 15
 //
 // Actors live in this process, on a pool of threads as large as the machine has cores (threads that wait for futures
-// are not counted). Destroying the runtime stops them all, children with their parents, and waits for that.
+// are not counted). One whose options ask for resources gets a process of its own, placed by a head: of a cluster
+// (Connect), or started within this process at the first such actor (Local; the program links
+// //scheduler/server:embedded). That process runs this very program, which becomes a worker inside Local or Connect and
+// does not return from it: call one of them early in main. Destroying the runtime stops all actors, children with their
+// parents, and waits for that.
 #pragma once
 
 #include <memory>
@@ -20,17 +24,23 @@
 #include "runtime/actor/group.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
+#include "runtime/rpc/security.h"
 
 namespace troupe {
 
 struct RuntimeOptions {
   std::string name = "local";  // The namespace of the actors' names; the first part of what they are called in errors.
   int threads = 0;             // 0: as many as the machine has cores.
+  std::string keeper_program;  // Of Local, for actors with processes; "": troupe_keeper beside this program.
 };
 
 class Runtime {
  public:
   static absl::StatusOr<Runtime> Local(RuntimeOptions options = {});
+  // `head_target`: "host:port". Actors in processes run on the nodes of that head; those of other machines cannot call
+  // the actors of this process.
+  static absl::StatusOr<Runtime> Connect(const std::string& head_target, RpcSecurity security,
+                                         RuntimeOptions options = {});
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) = delete;
   ~Runtime();

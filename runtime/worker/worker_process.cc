@@ -41,6 +41,14 @@ ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptio
   return setting;
 }
 
+absl::StatusOr<std::unique_ptr<Actor>> Construct(const ActorClass& actor_class, const v1::RoleSpec& role,
+                                                 const std::shared_ptr<CallRouter>& router) {
+  if (role.args().empty()) return ActorRegistry::Global().ConstructFromJson(actor_class.name, role.args_json());
+  absl::StatusOr<std::unique_ptr<Actor>> actor = actor_class.construct(role.args(), router);
+  if (!actor.ok()) return Annotate(actor.status(), "actor class " + actor_class.name);
+  return actor;
+}
+
 void Say(const ActorLife& self, const std::string& text) {
   std::cerr << "worker " << self.ToString() << ": " << text << std::endl;
 }
@@ -104,8 +112,7 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
       setting.self.path.job, setting.node_id, transport_,
       [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); });
 
-  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
-                          ActorRegistry::Global().ConstructFromJson(actor_class->name, setting.role.args_json()));
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor, Construct(*actor_class, setting.role, transport_));
   TROUPE_RETURN_IF_ERROR(Serve(assignment.host(), setting, actor->Services()));
   children_ = std::make_unique<LocalActors>(
       setting, host_, transport_, children_executor_,

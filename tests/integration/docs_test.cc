@@ -6,6 +6,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -71,6 +72,12 @@ TEST_CASE("Examples: they run and print what they say", "[docs]") {
   CHECK(Run("examples/actors/supervised_tree") ==
         "bread in life 1\nINTERNAL: the method threw: cannot digest poison\nstopped: the work is done\n"
         "0 actors left\n");
+  // Installed as a program with processes is: the keeper stands beside it.
+  std::string folder = MakeTemporaryDirectory("docs-test-").value();
+  std::filesystem::copy_file("examples/actors/processes", folder + "/processes");
+  std::filesystem::copy_file("tools/keeper/troupe_keeper", folder + "/troupe_keeper");
+  CHECK(Run(folder + "/processes") == "in another process\n7\n");
+  CHECK(RemoveTree(folder).ok());
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Worker: a user's actor class, for tests of actors in processes of their own.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "runtime/env/clock.h"
+#include "runtime/troupe.h"
+
+namespace troupe_test {
+
+class Worker : public troupe::Actor {
+ public:
+  explicit Worker(int64_t start) : value_(start) {
+    if (start < 0) throw std::runtime_error("negative");
+  }
+  absl::Status OnStart(troupe::ActorContext& context) override {
+    context_ = &context;
+    return absl::OkStatus();
+  }
+  int64_t Add(int64_t n) { return value_ += n; }
+  int64_t Pid() const { return ::getpid(); }
+  void Exit(int64_t code) { ::_exit(static_cast<int>(code)); }
+  void Hang() { troupe::PauseFor(absl::Seconds(20)); }
+  troupe::Task<int64_t> AskThroughRef(troupe::Ref<Worker> other) { co_return co_await other.Call<&Worker::Pid>(); }
+  troupe::Stream<int64_t> Count(int64_t n) {
+    for (int64_t i = 0; i < n; ++i) co_yield i;
+    co_return absl::OkStatus();
+  }
+  absl::StatusOr<troupe::Ref<Worker>> SpawnChild() { return context_->Spawn<Worker>({.name = "child"}, 100); }
+
+ private:
+  int64_t value_;
+  troupe::ActorContext* context_ = nullptr;
+};
+TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Exit, Hang, AskThroughRef, Count, SpawnChild));
+
+}  // namespace troupe_test
