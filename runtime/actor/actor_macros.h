@@ -9,6 +9,9 @@
 //   needs
 //                                                          alwayslink = True, or the linker drops it.
 //
+//   TROUPE_RETRY(Class, Save, 3);     before the above: a call is sent again up to 3 times when the connection broke;
+//   it
+//                                     has one effect, whatever is lost, and never reaches another life of the actor
 //   TROUPE_REENTRANT(Class, Fetch);   before the above: while this Task or Stream awaits, other messages are taken
 //
 // Up to 64 methods. Overloaded methods cannot be listed. Class names are unique in a program.
@@ -38,6 +41,12 @@
     return true;                                                                                                      \
   }                                                                                                                   \
   static_assert(true, "a semicolon follows")
+
+#define TROUPE_RETRY(Class, Name, Times)                                                                           \
+  [[maybe_unused]] inline constexpr int TroupeRetries(const Class*, ::troupe::internal::MethodTag<&Class::Name>) { \
+    return Times;                                                                                                  \
+  }                                                                                                                \
+  static_assert(Times > 0, "a number of retries")
 
 #define TROUPE_METHODS(...) ::std::tuple(TROUPE_FOR_EACH_(TROUPE_METHOD_, __VA_ARGS__))
 #define TROUPE_INIT(...) ::troupe::internal::InitTypes<__VA_ARGS__>

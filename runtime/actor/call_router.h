@@ -46,6 +46,8 @@ struct OutgoingCall {
   ReplyCallback reply;
   ItemCallback item;    // Of a method that yields a stream; empty for others.
   StreamWindow window;  // What may come before the first Grant.
+  // How often it is sent again when the connection broke. The receiver runs it once, in the same life of the actor.
+  int retries = 0;
 };
 
 class CallRouter {

@@ -128,7 +128,9 @@ uint64_t ThreadPool::PostAt(Monotonic when, std::function<void()> task) {
   bool soonest = when < state_->NextTimer();
   state_->timers.emplace(State::TimerKey{when, id}, std::move(task));
   state_->timer_times[id] = when;
-  if (state_->running == 0) AddThread(state_);
+  bool may_add =
+      state_->running - state_->blocked < state_->options.threads && state_->running < state_->options.threads_max;
+  if (state_->idle == 0 && may_add) AddThread(state_);  // Somebody has to wait for it.
   if (soonest) state_->changed.NotifyAll();
   return id;
 }

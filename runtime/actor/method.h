@@ -97,6 +97,12 @@ struct StreamItem<Stream<T>> {
   using type = T;
 };
 
+// What TROUPE_RETRY says of a method.
+template <typename Class, auto kMethod>
+constexpr int TroupeRetries(const Class*, MethodTag<kMethod>) {
+  return 0;
+}
+
 template <typename Returned, typename... Args>
 struct MethodShape {
   using Result = typename WireResult<std::decay_t<Returned>>::type;

@@ -83,6 +83,7 @@ class Ref {
     promise.SetCall(pending);
     Future<Result> future = promise.TakeFuture();
     OutgoingCall call = Outgoing<kMethod>(timeout_.value_or(kCallTimeoutDefault), std::forward<Args>(args)...);
+    call.retries = TroupeRetries(static_cast<const T*>(nullptr), internal::MethodTag<kMethod>{});
     call.reply = [promise = std::move(promise), router = router_](const absl::StatusOr<std::string>& reply) {
       promise.Set(internal::DecodeResult<Result>(reply, router));
     };

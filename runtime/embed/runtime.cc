@@ -44,9 +44,9 @@ class Runtime::Parts : public ActorSpawner {
 
   ~Parts() override {
     if (actors_ != nullptr) actors_->Shutdown("the runtime ends", Monotonic::Infinite());
+    executor_ = nullptr;  // Its last turns and timers use what goes below.
     processes_ = nullptr;
     cluster_ = nullptr;
-    executor_ = nullptr;  // Its last turns and timers use what goes below.
     if (transport_ != nullptr) transport_->Shutdown();
     if (server_ != nullptr) server_->Shutdown(kServerGrace);
     if (!folder_.empty()) (void)RemoveTree(folder_);

@@ -31,6 +31,13 @@ std::optional<OpenCall> CallTable::Take(uint64_t id) {
   return call;
 }
 
+void CallTable::PutBack(OpenCall call) {
+  bytes_ += call.bytes;
+  deadlines_.emplace(call.deadline, call.id);
+  uint64_t id = call.id;
+  calls_.emplace(id, std::move(call));
+}
+
 const OpenCall* CallTable::Find(uint64_t id) const {
   auto found = calls_.find(id);
   return found == calls_.end() ? nullptr : &found->second;

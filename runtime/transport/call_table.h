@@ -36,6 +36,10 @@ struct OpenCall {
   ReplyCallback reply;
   std::shared_ptr<const ItemCallback> item;  // Of a stream from another process.
   std::shared_ptr<StreamSink> sink;          // Of a stream within this process.
+  // Of a call to another process that may be sent again.
+  int retries_left = 0;
+  bool acknowledges = false;
+  std::string arguments;
   bool streams() const { return item != nullptr || sink != nullptr; }
 };
 
@@ -47,6 +51,8 @@ class CallTable {
   absl::StatusOr<uint64_t> Add(OpenCall&& call);
 
   std::optional<OpenCall> Take(uint64_t id);
+  // A call that was taken and goes on, on another stream, under its id.
+  void PutBack(OpenCall call);
   // Null when it is not open. Valid until the next change.
   const OpenCall* Find(uint64_t id) const;
   // In the order in which they were made, each of these:

@@ -9,7 +9,7 @@ namespace troupe {
 
 std::shared_ptr<ClientStream> ClientStream::Open(std::shared_ptr<grpc::Channel> channel,
                                                  const std::string& process_name, FrameLimits limits, uint64_t id,
-                                                 Events events) {
+                                                 Events events, bool patient) {
   std::shared_ptr<ClientStream> stream(new ClientStream(std::move(channel), limits, id, std::move(events)));
   stream->self_ = stream;
   {
@@ -17,6 +17,7 @@ std::shared_ptr<ClientStream> ClientStream::Open(std::shared_ptr<grpc::Channel> 
     stream->queue_.PushHello(process_name);
     stream->write_frame_ = *stream->queue_.NextFrame();
   }
+  stream->context_.set_wait_for_ready(patient);
   stream->stub_->async()->Connect(&stream->context_, stream.get());
   stream->AddHold();  // Send writes from threads that are not gRPC's; given back when the reading side has ended.
   stream->StartRead(&stream->read_frame_);
@@ -77,6 +78,7 @@ void ClientStream::OnWriteDone(bool ok) {
 
 absl::Status ClientStream::TakeFrame() {
   if (absl::Status status = checker_.Check(read_frame_); !status.ok()) return status;
+  greeted_ = checker_.greeted();
   for (v1::Envelope& envelope : *read_frame_.mutable_envelopes()) {
     if (envelope.has_reply()) {
       events_.reply(std::move(*envelope.mutable_reply()));

@@ -5,6 +5,7 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/support/client_callback.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,9 +26,9 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
     std::function<void(bool greeted, const absl::Status& status)> ended;
   };
 
-  // Dials. The stream keeps itself until it has ended.
+  // Dials. The stream keeps itself until it has ended. `patient`: it waits for a process that cannot be reached now.
   static std::shared_ptr<ClientStream> Open(std::shared_ptr<grpc::Channel> channel, const std::string& process_name,
-                                            FrameLimits limits, uint64_t id, Events events);
+                                            FrameLimits limits, uint64_t id, Events events, bool patient = false);
 
   uint64_t id() const { return id_; }
 
@@ -35,6 +36,14 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
   absl::Status Send(v1::Envelope&& envelope);
   // Never refused: for grants and cancels, whose number open calls bound. Nothing happens after the end.
   void SendAlways(v1::Envelope&& envelope);
+
+  // Ends it, unless the other process has greeted.
+  void GiveUp() {
+    if (greeted_.load()) return;
+    given_up_ = true;
+    context_.TryCancel();
+  }
+  bool given_up() const { return given_up_.load(); }
 
   // Ends it soon; `ended` follows.
   void Cancel() { context_.TryCancel(); }
@@ -54,6 +63,8 @@ class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
   const std::unique_ptr<v1::ActorTransport::Stub> stub_;
   grpc::ClientContext context_;
   std::shared_ptr<ClientStream> self_;  // Until OnDone.
+  std::atomic<bool> greeted_{false};
+  std::atomic<bool> given_up_{false};
 
   // Of the reading side alone.
   v1::Frame read_frame_;

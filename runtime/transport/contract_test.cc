@@ -14,6 +14,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/server.h"
+#include "runtime/transport/testing/cut_proxy.h"
 #include "runtime/transport/transport.h"
 
 namespace troupe {
@@ -30,6 +31,8 @@ class Subject : public Actor {
     ++next_;
     return absl::OkStatus();
   }
+  absl::Status NextRepeated(int64_t n) { return Next(n); }
+  Future<int64_t> GateRepeated() { return Promise<int64_t>(gate_).TakeFuture(); }
   int64_t Count() const { return next_; }
   Future<int64_t> Gate() { return gate_.TakeFuture(); }
   void Open(int64_t value) { gate_.Set(value); }
@@ -65,11 +68,13 @@ class Subject : public Actor {
   int64_t next_ = 0;
   Promise<int64_t> gate_;
 };
+TROUPE_RETRY(Subject, NextRepeated, 3);
+TROUPE_RETRY(Subject, GateRepeated, 3);
 TROUPE_REENTRANT(Subject, Numbers);
 TROUPE_REENTRANT(Subject, Blobs);
 TROUPE_ACTOR(Subject,
-             TROUPE_METHODS(Echo, Fail, Throw, Next, Count, Gate, Open, Sleep, Big, Numbers, Blobs, AskThroughRef,
-                            Pass),
+             TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Big, Numbers,
+                            Blobs, AskThroughRef, Pass),
              TROUPE_INIT());
 class Other : public Actor {
  public:
@@ -92,12 +97,16 @@ struct Side {
     options.payload_bytes_max = kPayloadMax;
     transport = Transport::Create(options, host);
     if (!serves) return;
-    endpoint = "unix:/tmp/contract-test-" + RandomHex(6) + ".sock";
+    std::string path = "/tmp/contract-test-" + RandomHex(6);
+    endpoint = "unix:" + path + ".proxy";
     RpcServerOptions server_options;
-    server_options.addresses = {endpoint};
+    server_options.addresses = {"unix:" + path + ".sock"};
     server_options.security = security;
     server = RpcServer::Start(server_options, {transport->service()}).value();
+    proxy = std::make_unique<testing::CutProxy>(path + ".proxy", path + ".sock");
   }
+  // Of those who call this side.
+  void CutConnections() { proxy->Cut(); }
   ~Side() {
     for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
     transport->Shutdown();
@@ -119,6 +128,7 @@ struct Side {
   ActorHost host;
   std::shared_ptr<Transport> transport;
   std::unique_ptr<RpcServer> server;
+  std::unique_ptr<testing::CutProxy> proxy;
   std::vector<std::unique_ptr<ActorContext>> contexts;
   std::vector<std::shared_ptr<ActorCell>> cells;
 };
@@ -324,6 +334,39 @@ TEST_CASE("Contract: a stream that is left, late or cut ends its producer", "[co
     CHECK(world.side().cells[0]->Stop("enough", MonotonicNow() + absl::Seconds(10)));
     CHECK(ended(before + 3) == before + 3);
   });
+}
+
+TEST_CASE("Contract: calls that may be repeated have one effect each, in order, whatever the connection loses",
+          "[contract]") {
+  World world = GrpcStream();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Future<void>> calls;
+    for (int64_t n = 0; n < 20; ++n) {
+      calls.push_back(world.ref().Call<&Subject::NextRepeated>(20 * round + n));
+      if (n == 5) {
+        PauseFor(absl::Milliseconds(round % 3));
+        world.callee->CutConnections();
+      }
+    }
+    for (Future<void>& call : calls) {
+      absl::Status status = call.Get();
+      INFO("round " << round << ": " << status);
+      REQUIRE(status.ok());
+    }
+  }
+  CHECK(world.ref().Call<&Subject::Count>().Get().value() == 200);
+}
+
+TEST_CASE("Contract: a repeated call never reaches another life, and is given up with its process", "[contract]") {
+  World world = GrpcStream();
+  Future<int64_t> open = world.ref().Call<&Subject::GateRepeated>();
+  PauseFor(absl::Milliseconds(20));
+  world.callee->CutConnections();
+  CHECK(open.Get(MonotonicNow() + absl::Milliseconds(100)).status().code() == absl::StatusCode::kDeadlineExceeded);
+  v1::ExitCause cause;
+  cause.set_text("gone");
+  world.caller->transport->MarkDead(world.address.life, cause);
+  CHECK(CallErrorKindOf(open.Get().status()) == v1::CallError::CALL_DIED);
 }
 
 TEST_CASE("Contract: a death that is known ends open calls with its cause, refuses later ones, and is told",

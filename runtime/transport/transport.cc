@@ -8,6 +8,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/random.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/status.h"
 #include "runtime/transport/client_stream.h"
@@ -41,6 +42,19 @@ v1::StreamGrant GrantOf(uint64_t id, size_t items, size_t bytes) {
   return grant;
 }
 
+v1::RetryKey KeyOf(uint64_t caller, uint64_t number) {
+  v1::RetryKey key;
+  key.set_caller(caller);
+  key.set_number(number);
+  return key;
+}
+
+// What a stream may end with when its process may be reached again.
+bool MayComeBack(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || absl::IsInternal(status) ||
+         absl::IsUnknown(status);
+}
+
 absl::Status NotSent(const ActorLife& target, const absl::Status& sent) {
   auto kind = sent.code() == absl::StatusCode::kResourceExhausted ? v1::CallError::CALL_OVERLOADED
                                                                   : v1::CallError::CALL_UNAVAILABLE;
@@ -62,6 +76,7 @@ std::shared_ptr<Transport> Transport::Create(TransportOptions options, ActorHost
 
 Transport::Transport(TransportOptions options, ActorHost& host)
     : options_(std::move(options)),
+      caller_id_(RandomUint64()),
       host_(host),
       service_(std::make_unique<TransportService>(
           TransportService::Options{options_.process_name, options_.payload_bytes_max, options_.frames}, host)),
@@ -95,6 +110,12 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
   call.reply = std::move(outgoing.reply);
   bool streams = static_cast<bool>(outgoing.item);
   if (streams && here) call.sink = std::make_shared<StreamSink>(std::move(outgoing.item), outgoing.window);
+  if (outgoing.retries > 0 && !here && !streams) {
+    call.retries_left = outgoing.retries;
+    call.acknowledges = true;
+    call.arguments = outgoing.arguments;
+  }
+  bool may_repeat = call.acknowledges;
   if (streams && !here) call.item = std::make_shared<ItemCallback>(std::move(outgoing.item));
   IncomingCall incoming = {{}, {}, call.deadline, nullptr, call.sink, {}};
   std::shared_ptr<ClientStream> stream;
@@ -130,6 +151,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
   v1::Envelope envelope =
       CallEnvelope(*id, target.life, std::move(outgoing.method), std::move(outgoing.arguments), timeout);
   if (streams) *envelope.mutable_call()->mutable_window() = GrantOf(0, outgoing.window.items, outgoing.window.bytes);
+  if (may_repeat) *envelope.mutable_call()->mutable_retry() = KeyOf(caller_id_, *id);
   if (absl::Status sent = stream->Send(std::move(envelope)); !sent.ok()) Complete(*id, NotSent(target.life, sent));
   return *id;
 }
@@ -167,16 +189,18 @@ void Transport::Cancel(uint64_t id) {
                               call->method + " of " + call->target.ToString() + " was cancelled; it may have run"));
 }
 
+std::shared_ptr<ClientStream> Transport::StreamOf(const OpenCall& call) const {
+  MutexLock lock(mutex_);
+  for (const auto& [endpoint, open] : streams_) {
+    if (open->id() == call.stream) return open;
+  }
+  return nullptr;
+}
+
 void Transport::Abandon(const OpenCall& call) {
   if (call.sink != nullptr) call.sink->Cancel();
   if (call.stream == 0) return host_.CancelCall(call.target, {this, call.id});
-  std::shared_ptr<ClientStream> stream;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [endpoint, open] : streams_) {
-      if (open->id() == call.stream) stream = open;
-    }
-  }
+  std::shared_ptr<ClientStream> stream = StreamOf(call);
   if (stream == nullptr) return;
   v1::Envelope envelope;
   envelope.mutable_cancel()->set_call_id(call.id);
@@ -233,7 +257,7 @@ void Transport::Unwatch(uint64_t watch) {
   deaths_.Unwatch(watch);
 }
 
-std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint) {
+std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint, bool patient) {
   std::shared_ptr<ClientStream>& stream = streams_[endpoint];
   if (stream != nullptr) return stream;
   uint64_t id = next_stream_++;
@@ -250,7 +274,7 @@ std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint) {
     if (auto self = weak.lock()) self->StreamEnded(id, endpoint, greeted, status);
   };
   stream = ClientStream::Open(MakeChannel(endpoint, options_.security), options_.process_name, options_.frames, id,
-                              std::move(events));
+                              std::move(events), patient);
   return stream;
 }
 
@@ -260,7 +284,54 @@ void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
     MutexLock lock(mutex_);
     call = calls_.Take(id);
   }
-  if (call.has_value()) call->reply(std::move(result));  // Else it was answered already: its deadline was over.
+  if (!call.has_value()) return;  // It was answered already: its deadline was over.
+  if (call->acknowledges) Acknowledge(*call);
+  call->reply(std::move(result));
+}
+
+void Transport::Acknowledge(const OpenCall& call) {
+  std::shared_ptr<ClientStream> stream = StreamOf(call);
+  if (stream == nullptr) return;
+  v1::Envelope envelope;
+  *envelope.mutable_ack()->mutable_key() = KeyOf(caller_id_, call.id);
+  stream->SendAlways(std::move(envelope));
+}
+
+void Transport::SendAgain(std::vector<OpenCall>& calls, const std::string& endpoint) {
+  Monotonic now = MonotonicNow();
+  std::shared_ptr<ClientStream> stream;
+  std::vector<OpenCall> left;
+  for (OpenCall& call : calls) {
+    if (call.retries_left == 0 || call.deadline <= now) {
+      left.push_back(std::move(call));
+      continue;
+    }
+    if (stream == nullptr) {
+      stream = StreamTo(endpoint, true);
+      redials_.emplace_back(now + kRedialTimeout, stream);
+      timer_changed_.NotifyAll();
+    }
+    --call.retries_left;
+    call.stream = stream->id();
+    v1::Envelope envelope = CallEnvelope(call.id, call.target, call.method, call.arguments, call.deadline - now);
+    *envelope.mutable_call()->mutable_retry() = KeyOf(caller_id_, call.id);
+    calls_.PutBack(std::move(call));
+    stream->SendAlways(std::move(envelope));
+  }
+  calls = std::move(left);
+}
+
+// Streams that have waited too long for their process; the end of each then ends its calls.
+void Transport::EndRedials(Monotonic now) {
+  std::vector<std::shared_ptr<ClientStream>> late;
+  {
+    MutexLock lock(mutex_);
+    while (!redials_.empty() && redials_.front().first <= now) {
+      late.push_back(std::move(redials_.front().second));
+      redials_.pop_front();
+    }
+  }
+  for (const auto& stream : late) stream->GiveUp();
 }
 
 void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status) {
@@ -274,12 +345,15 @@ void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool g
       streams_.erase(found);
     }
     calls = calls_.TakeStream(stream);
+    bool again = !stopping_ && MayComeBack(status) && (ended == nullptr || !ended->given_up());
+    if (again) SendAgain(calls, endpoint);
   }
   for (OpenCall& call : calls) {
-    std::string text = greeted ? "the connection to " + call.target.ToString() + " (" + endpoint +
-                                     ") broke: " + StatusText(status) + "; the call may have run"
-                               : "cannot reach " + call.target.ToString() + " at " + endpoint + ": " +
-                                     StatusText(status) + "; the call did not run";
+    bool may_have_run = greeted || call.acknowledges;  // Perhaps before it was sent again.
+    std::string text = may_have_run ? "the connection to " + call.target.ToString() + " (" + endpoint +
+                                          ") broke: " + StatusText(status) + "; the call may have run"
+                                    : "cannot reach " + call.target.ToString() + " at " + endpoint + ": " +
+                                          StatusText(status) + "; the call did not run";
     call.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, text));
   }
 }
@@ -328,11 +402,15 @@ void Transport::RunTimer() {
     std::vector<OpenCall> late;
     {
       MutexLock lock(mutex_);
-      Monotonic next = calls_.NextDeadline();
-      timer_changed_.WaitUntil(lock, next, [&] { return stopping_ || calls_.NextDeadline() < next; });
+      auto next_time = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return redials_.empty() ? calls_.NextDeadline() : std::min(calls_.NextDeadline(), redials_.front().first);
+      };
+      Monotonic next = next_time();
+      timer_changed_.WaitUntil(lock, next, [&] { return stopping_ || next_time() < next; });
       if (stopping_) return;
       late = calls_.TakeExpired(MonotonicNow());
     }
+    EndRedials(MonotonicNow());
     for (OpenCall& call : late) {
       if (call.streams()) Abandon(call);
       call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method + " of " + call.target.ToString() +

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -70,16 +71,27 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
  private:
   Transport(TransportOptions options, ActorHost& host);
   absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint, bool patient = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends again those of `calls` that may be, in their order and before any later call; leaves the others.
+  void SendAgain(std::vector<OpenCall>& calls, const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRedials(Monotonic now);
   bool IsHere(const ActorAddress& target) const;
   // Of a call that is not open any more, and whose answer nobody waits for: its stream ends, it is not begun.
   void Abandon(const OpenCall& call);
+  void Acknowledge(const OpenCall& call);
+  // Null when it has ended.
+  std::shared_ptr<ClientStream> StreamOf(const OpenCall& call) const;
   void TakeItem(v1::StreamItem&& item);
   void Complete(uint64_t id, absl::StatusOr<std::string> result);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
   void RunTimer();
 
+  // How long a stream that carries repeated calls waits for its process.
+  static constexpr absl::Duration kRedialTimeout = absl::Seconds(10);
+
   const TransportOptions options_;
+  const uint64_t caller_id_;  // Of retry keys.
   ActorHost& host_;
   const std::unique_ptr<TransportService> service_;
 
@@ -90,6 +102,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::pair<Monotonic, std::shared_ptr<ClientStream>>> redials_ ABSL_GUARDED_BY(mutex_);  // Given up then.
   std::thread timer_;
 };
 

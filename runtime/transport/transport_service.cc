@@ -17,8 +17,8 @@ namespace troupe {
 class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
                       public std::enable_shared_from_this<ServerSession> {
  public:
-  ServerSession(TransportService& service, const TransportService::Options& options, ActorHost& host)
-      : service_(service), options_(options), host_(host), queue_(options.frames) {}
+  ServerSession(TransportService& service, const TransportService::Options& options, ActorHost& host, uint64_t number)
+      : service_(service), options_(options), host_(host), number_(number), queue_(options.frames) {}
 
   void Begin() {
     {
@@ -69,6 +69,9 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
           sink->Grant(envelope.grant().items(), envelope.grant().bytes());
       } else if (envelope.has_cancel()) {
         TakeCancel(envelope.cancel());
+      } else if (envelope.has_ack()) {
+        MutexLock lock(service_.book_->mutex);
+        service_.book_->book.Acknowledge({envelope.ack().key().caller(), envelope.ack().key().number()});
       } else {
         taken = absl::InvalidArgumentError("an envelope that only a receiver sends");
       }
@@ -92,8 +95,52 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
     } else if (call.has_window()) {
       return absl::InvalidArgumentError("a stream without an id");
     }
+    if (call.has_retry()) {
+      if (incoming.key.id == 0 || call.has_window()) return absl::InvalidArgumentError("what cannot be repeated");
+      DeliverOnce({call.retry().caller(), call.retry().number()}, ActorLife::FromProto(call.target()), incoming);
+      return absl::OkStatus();
+    }
     host_.Deliver(ActorLife::FromProto(call.target()), std::move(incoming));
     return absl::OkStatus();
+  }
+
+  void DeliverOnce(const ReplyBook::Key& key, const ActorLife& target, IncomingCall& call) {
+    MutexLock order(service_.book_->order_mutex);
+    uint64_t& newest = service_.book_->newest[key.first];
+    if (number_ < newest) return;  // The caller sends it again on a later stream, and listens there.
+    newest = number_;
+    if (BeginOnce(key, call)) host_.Deliver(target, std::move(call));
+  }
+
+  // Whether this call is to run now; if not, its reply is sent, or will be.
+  bool BeginOnce(const ReplyBook::Key& key, IncomingCall& call) {
+    ReplyBook::Begun begun;
+    {
+      MutexLock lock(service_.book_->mutex);
+      begun = service_.book_->book.Begin(key, call.deadline, MonotonicNow(), call.reply);
+    }
+    switch (begun.verdict) {
+      case ReplyBook::Verdict::kRun:
+        call.reply = [book = service_.book_, key](absl::StatusOr<std::string> result) {
+          ReplyCallback to;
+          {
+            MutexLock lock(book->mutex);
+            to = book->book.Finish(key, result);
+          }
+          if (to) to(std::move(result));
+        };
+        return true;
+      case ReplyBook::Verdict::kKnown:
+        call.reply(*begun.reply);
+        return false;
+      case ReplyBook::Verdict::kRefused:
+        call.reply(CallErrorStatus(v1::CallError::CALL_OVERLOADED,
+                                   "this process keeps too many replies that the caller has not acknowledged"));
+        return false;
+      case ReplyBook::Verdict::kWait:
+        return false;
+    }
+    return false;
   }
 
   void TakeCancel(const v1::CallCancel& cancel) {
@@ -221,6 +268,7 @@ class ServerSession : public grpc::ServerBidiReactor<v1::Frame, v1::Frame>,
   TransportService& service_;
   const TransportService::Options& options_;
   ActorHost& host_;
+  const uint64_t number_;  // Later streams have higher ones.
 
   // Of the reading side alone.
   v1::Frame read_frame_;
@@ -252,9 +300,10 @@ TransportService::TransportService(Options options, ActorHost& host) : options_(
 TransportService::~TransportService() = default;
 
 grpc::ServerBidiReactor<v1::Frame, v1::Frame>* TransportService::Connect(grpc::CallbackServerContext*) {
-  auto session = std::make_shared<ServerSession>(*this, options_, host_);
+  std::shared_ptr<ServerSession> session;
   {
     MutexLock lock(mutex_);
+    session = std::make_shared<ServerSession>(*this, options_, host_, ++sessions_made_);
     if (stopping_) return new RefusedStream(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the process is stopping"));
     sessions_.insert(session);
   }

@@ -8,10 +8,12 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include "runtime/actor/actor_host.h"
 #include "runtime/base/mutex.h"
 #include "runtime/transport/frame_queue.h"
+#include "runtime/transport/reply_book.h"
 #include "troupe/v1/actor.grpc.pb.h"
 
 namespace troupe {
@@ -35,11 +37,23 @@ class TransportService final : public v1::ActorTransport::CallbackService {
 
  private:
   friend class ServerSession;
+  // Of calls that may be repeated; shared with their replies, which may come after the service has gone.
+  struct SharedBook {
+    // The newest stream of each caller that repeats calls: what an older one still brings was sent again on it. One
+    // number for each process that ever did. Held while a call is taken and delivered, so that both keep one order.
+    Mutex order_mutex;
+    std::unordered_map<uint64_t, uint64_t> newest ABSL_GUARDED_BY(order_mutex);
+
+    Mutex mutex;
+    ReplyBook book ABSL_GUARDED_BY(mutex);
+  };
   void Forget(const std::shared_ptr<ServerSession>& session);
 
   const Options options_;
   ActorHost& host_;
   Mutex mutex_;
+  const std::shared_ptr<SharedBook> book_ = std::make_shared<SharedBook>();
+  uint64_t sessions_made_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<ServerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
 };

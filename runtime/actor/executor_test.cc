@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/actor/executor.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "runtime/actor/future.h"
+#include "runtime/env/clock.h"
+
+namespace troupe {
+namespace {
+
+Monotonic Soon(int64_t ms) { return MonotonicNow() + absl::Milliseconds(ms); }
+
+TEST_CASE("ThreadPool: one thread runs tasks in their order, always the same one", "[executor]") {
+  ThreadPool pool({.threads = 1, .threads_max = 1});
+  std::vector<int> order;
+  std::set<std::thread::id> threads;
+  Promise<void> done;
+  Future<void> future = done.TakeFuture();
+  for (int i = 0; i < 100; ++i) {
+    pool.Post([&, i] {
+      order.push_back(i);
+      threads.insert(std::this_thread::get_id());
+      if (i == 99) done.Set(absl::OkStatus());
+    });
+  }
+  REQUIRE(future.Get(Soon(10'000)).ok());
+  for (int i = 0; i < 100; ++i) CHECK(order[static_cast<size_t>(i)] == i);
+  CHECK(threads.size() == 1);
+}
+
+TEST_CASE("ThreadPool: timers run in the order of their times, and not after their cancel", "[executor]") {
+  ThreadPool pool({.threads = 1});
+  std::vector<int> order;
+  Promise<void> done;
+  Future<void> future = done.TakeFuture();
+  pool.PostAt(Soon(30), [&] { done.Set(absl::OkStatus()); });
+  pool.PostAt(Soon(20), [&] { order.push_back(2); });
+  uint64_t cancelled = pool.PostAt(Soon(15), [&] { order.push_back(-1); });
+  pool.PostAt(Soon(10), [&] { order.push_back(1); });
+  CHECK(pool.CancelTimer(cancelled));
+  CHECK_FALSE(pool.CancelTimer(cancelled));
+  REQUIRE(future.Get(Soon(10'000)).ok());
+  CHECK(order == std::vector<int>{1, 2});
+}
+
+TEST_CASE("ThreadPool: tasks and timers go on while others wait, and the threads for that go again", "[executor]") {
+  ThreadPool pool({.threads = 1});
+  std::vector<Promise<void>> gates(5);
+  std::vector<Promise<void>> done(5);
+  std::vector<Future<void>> gate_futures;
+  for (auto& gate : gates) gate_futures.push_back(gate.TakeFuture());
+  std::vector<Future<void>> ended;
+  for (size_t i = 0; i < 5; ++i) {
+    ended.push_back(done[i].TakeFuture());
+    pool.Post([&, i] {
+      bool set = pool.Wait(*gate_futures[i].base(), Soon(10'000));
+      done[i].Set(set ? absl::OkStatus() : absl::DeadlineExceededError("not set"));
+    });
+  }
+  while (pool.threads() < 5) PauseFor(absl::Milliseconds(1));
+  // Every thread waits: a timer still runs.
+  pool.PostAt(Soon(5), [&] {
+    for (auto& gate : gates) gate.Set(absl::OkStatus());
+  });
+  for (Future<void>& future : ended) REQUIRE(future.Get(Soon(5'000)).ok());
+  for (int i = 0; i < 5'000 && pool.threads() > 1; ++i) PauseFor(absl::Milliseconds(1));
+  CHECK(pool.threads() == 1);
+}
+
+TEST_CASE("ThreadPool: its end drops what waits, and lets what runs end", "[executor]") {
+  std::atomic<int> ran{0};
+  {
+    ThreadPool pool({.threads = 1});
+    pool.Post([&] {
+      ++ran;
+      PauseFor(absl::Milliseconds(30));
+      ++ran;
+    });
+    while (ran == 0) std::this_thread::yield();
+    pool.Post([&] { ran = 100; });
+    pool.PostAt(Soon(1), [&] { ran = 100; });
+  }
+  CHECK(ran == 2);
+}
+
+}  // namespace
+}  // namespace troupe
