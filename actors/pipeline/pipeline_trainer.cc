@@ -124,6 +124,7 @@ void PipelineState::TrainBatch(int64_t step, Worker& trainer, Monotonic now) {
 
 void PipelineState::OnTrained(const Call& call, Worker& trainer, const v1::TrainStepResponse& response, Monotonic now) {
   trainer.version = response.version();
+  published_.reset();  // the version before; without a manifest the new one is asked for
   if (response.has_manifest()) published_ = response.manifest();
   std::map<std::string, double> metrics = StepMetrics(call.step, response, now - call.started, now);
   if (call.step <= durable_.step()) {  // replayed: the new attempt's line counts

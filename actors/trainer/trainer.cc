@@ -93,29 +93,12 @@ class Trainer::Impl {
   absl::StatusOr<v1::TrainStepResponse> Step(const v1::TrainStepRequest& request) {
     if (core_ == nullptr) return absl::FailedPreconditionError("no checkpoint was loaded");
     bool repeated = last_ && request.expected().attempt() == attempt_ && request.expected().step() == core_->step() - 1;
-    if (repeated) return *last_;
-    if (request.expected().attempt() != attempt_ || request.expected().step() != core_->step()) {
-      return absl::FailedPreconditionError("the trainer is at step " + std::to_string(core_->step()) + " of attempt " +
-                                           std::to_string(attempt_) + ", asked for is step " +
-                                           std::to_string(request.expected().step()) + " of attempt " +
-                                           std::to_string(request.expected().attempt()));
+    if (!repeated) TROUPE_RETURN_IF_ERROR(Train(request));
+    // Also when a repeat finds that the step was taken and its publishing failed.
+    if (request.publish() && !last_->has_manifest()) {
+      TROUPE_ASSIGN_OR_RETURN(*last_->mutable_manifest(), PublishNow());
     }
-    TROUPE_ASSIGN_OR_RETURN(
-        std::vector<v1::Row> rows,
-        FetchSources(request.sources(), {"prompt_ids", "response_ids", "rollout_logprobs", "ref_logprobs"},
-                     ShardChannelsOf(*context_)));
-    TROUPE_ASSIGN_OR_RETURN(TrainBatch batch, BatchOfRows(request, rows));
-    TROUPE_ASSIGN_OR_RETURN(StepMetrics metrics, core_->Step(batch));
-    v1::TrainStepResponse response;
-    *response.mutable_version() = Version();
-    response.mutable_metrics()->insert(metrics.values.begin(), metrics.values.end());
-    for (const std::string& row : metrics.dropped_rows) response.add_dropped_rows(row);
-    last_ = response;
-    if (request.publish()) {
-      TROUPE_ASSIGN_OR_RETURN(*response.mutable_manifest(), PublishNow());
-      last_ = response;
-    }
-    return response;
+    return *last_;
   }
 
   absl::StatusOr<v1::PublishResponse> Publish() {
@@ -142,6 +125,28 @@ class Trainer::Impl {
     version.set_attempt(attempt_);
     version.set_step(core_ == nullptr ? 0 : core_->step());
     return version;
+  }
+
+  // One step; its answer is in last_, without a manifest.
+  absl::Status Train(const v1::TrainStepRequest& request) {
+    if (request.expected().attempt() != attempt_ || request.expected().step() != core_->step()) {
+      return absl::FailedPreconditionError("the trainer is at step " + std::to_string(core_->step()) + " of attempt " +
+                                           std::to_string(attempt_) + ", asked for is step " +
+                                           std::to_string(request.expected().step()) + " of attempt " +
+                                           std::to_string(request.expected().attempt()));
+    }
+    TROUPE_ASSIGN_OR_RETURN(
+        std::vector<v1::Row> rows,
+        FetchSources(request.sources(), {"prompt_ids", "response_ids", "rollout_logprobs", "ref_logprobs"},
+                     ShardChannelsOf(*context_)));
+    TROUPE_ASSIGN_OR_RETURN(TrainBatch batch, BatchOfRows(request, rows));
+    TROUPE_ASSIGN_OR_RETURN(StepMetrics metrics, core_->Step(batch));
+    v1::TrainStepResponse response;
+    *response.mutable_version() = Version();
+    response.mutable_metrics()->insert(metrics.values.begin(), metrics.values.end());
+    for (const std::string& row : metrics.dropped_rows) response.add_dropped_rows(row);
+    last_ = std::move(response);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<v1::WeightManifest> PublishNow() {
