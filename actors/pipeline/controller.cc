@@ -171,7 +171,7 @@ class Controller::Impl {
   bool Handle(const PipelineEvent& event) {
     PipelineState::Output output = state_->Step(event, MonotonicNow());
     absl::Status logged = log_->Append(output.records);
-    if (logged.ok() && log_->size() > kControllerLogBytesMax) logged = log_->Compact(state_->durable().Snapshot());
+    if (logged.ok() && !output.records.empty() && log_->IsLong()) logged = log_->Compact(state_->durable().Snapshot());
     if (!logged.ok()) {
       Finish({.succeeded = false, .reason = "the controller's log cannot be written: " + StatusText(logged)});
       return false;

@@ -119,7 +119,10 @@ absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const Control
     });
     if (!file.ok()) return file.status();
     ours = !records.empty() && records[0].snapshot().job_id() == options.job_id;
-    if (ours) log->file_ = std::make_unique<RecordFile>(*std::move(file));
+    if (ours) {
+      log->file_ = std::make_unique<RecordFile>(*std::move(file));
+      log->snapshot_bytes_ = static_cast<int64_t>(records[0].ByteSizeLong());
+    }
   }
   if (!ours) {
     TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, told));
@@ -154,6 +157,7 @@ absl::Status ControllerLog::Compact(const v1::PipelineSnapshot& snapshot) {
   TROUPE_RETURN_IF_ERROR(file.Sync());
   TROUPE_RETURN_IF_ERROR(RenameDurably(aside, path_));
   file_ = std::make_unique<RecordFile>(std::move(file));
+  snapshot_bytes_ = file_->size();
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 // with the log of its own job, or a new job begins from a checkpoint or from nothing.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,8 @@
 
 namespace troupe {
 
-// Beyond this size the log is begun anew from a snapshot, so that recovery stays short.
+// Beyond this size, and twice its snapshot's, the log is begun anew from a snapshot: recovery stays short, and each
+// byte of a snapshot that grows is written about twice.
 inline constexpr int64_t kControllerLogBytesMax = int64_t{8} << 20;
 // The controller's part of a checkpoint.
 inline constexpr char kControllerPart[] = "controller.pb";
@@ -35,14 +37,16 @@ class ControllerLog {
 
   // In the page cache when it returns.
   absl::Status Append(const std::vector<v1::PipelineRecord>& records);
-  // Begins the log anew with this state, when it has grown long or a checkpoint was committed. Synced.
+  absl::Status Sync() { return file_->Sync(); }
+  bool IsLong() const { return file_->size() > std::max(kControllerLogBytesMax, 2 * snapshot_bytes_); }
+  // Begins the log anew with this state. Synced.
   absl::Status Compact(const v1::PipelineSnapshot& snapshot);
-  int64_t size() const { return file_->size(); }
 
  private:
   explicit ControllerLog(std::string path) : path_(std::move(path)) {}
   std::string path_;
   std::unique_ptr<RecordFile> file_;
+  int64_t snapshot_bytes_ = 0;  // of the snapshot that the file begins with
 };
 
 // What a job goes on from when its newest checkpoint turned out to be damaged: the newest whole one of its own, or of

@@ -65,6 +65,28 @@ TEST_CASE("ControllerLog: a restarted controller of the same job has the state i
   RemoveTree(folder).IgnoreError();
 }
 
+TEST_CASE("ControllerLog: it is long beyond twice its snapshot, not by a large snapshot alone", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  ControllerLogOptions options{.output_dir = folder, .job_id = "job-1"};
+  std::vector<std::string> told;
+  PipelineDurable durable = Fresh();
+  auto log = *ControllerLog::Open(options, durable, &told);
+  CHECK_FALSE(log->IsLong());
+  v1::PipelineSnapshot large = durable.Snapshot();
+  (*large.mutable_metrics())[std::string(kControllerLogBytesMax, 'm')] = 1;
+  REQUIRE(log->Compact(large).ok());
+  CHECK_FALSE(log->IsLong());
+  v1::PipelineRecord record;
+  (*record.mutable_validation_done()->mutable_metrics())[std::string(kControllerLogBytesMax + 1024, 'v')] = 1;
+  REQUIRE(log->Append({record}).ok());
+  CHECK(log->IsLong());
+  REQUIRE(log->Compact(large).ok());
+  CHECK_FALSE(log->IsLong());
+  log = *ControllerLog::Open(options, durable, &told);
+  CHECK_FALSE(log->IsLong());
+  RemoveTree(folder).IgnoreError();
+}
+
 TEST_CASE("ControllerLog: a new job begins from the newest checkpoint, with its shards spread anew", "[pipeline]") {
   std::string folder = *MakeTemporaryDirectory("controller-log-test");
   Save(folder, "job-1", 4);
