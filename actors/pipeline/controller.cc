@@ -196,6 +196,12 @@ class Controller::Impl {
     absl::Status status = Commit(commit);
     queue_->Push(CheckpointWritten{commit.step, status});
   }
+  // The log must not name a folder that is gone, also after a loss of power.
+  void Carry(CheckpointPrune&) {
+    absl::Status pruned = log_->Sync();
+    if (pruned.ok()) pruned = PruneCheckpoints(checkpoints_dir_, config_.trainer.max_checkpoints);
+    if (!pruned.ok()) files_->Write(Note{"checkpoint_prune", StatusText(pruned)});
+  }
   void Carry(StepBack&) {
     std::vector<std::string> told;
     absl::StatusOr<v1::PipelineSnapshot> snapshot = SnapshotToGoBackTo(log_options_, *fresh_, &told);
@@ -210,10 +216,7 @@ class Controller::Impl {
   absl::Status Commit(const CheckpointCommit& commit) {
     std::string part = checkpoints_dir_ + "/step_" + std::to_string(commit.step) + ".tmp/" + kControllerPart;
     TROUPE_RETURN_IF_ERROR(WriteFileAtomic(part, commit.snapshot.SerializeAsString()));
-    TROUPE_RETURN_IF_ERROR(CommitCheckpoint(checkpoints_dir_, commit.step).status());
-    absl::Status pruned = PruneCheckpoints(checkpoints_dir_, config_.trainer.max_checkpoints);
-    if (!pruned.ok()) files_->Write(Note{"checkpoint_prune", StatusText(pruned)});
-    return absl::OkStatus();
+    return CommitCheckpoint(checkpoints_dir_, commit.step).status();
   }
 
   void Report() {

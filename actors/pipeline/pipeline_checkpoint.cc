@@ -8,23 +8,24 @@
 namespace troupe {
 namespace {
 
-// Attempts to write the last checkpoint of a run before the job fails for it.
-constexpr int64_t kLastCheckpointAttemptsMax = 5;
+// Attempts to write the last checkpoint of a run, 1, 2, ... s apart, before the job fails for it.
+constexpr int kLastCheckpointAttemptsMax = 5;
 
 }  // namespace
 
 bool PipelineState::CheckpointDue() const {
   int64_t step = durable_.step();
-  if (step == 0 || step <= durable_.checkpoint_step() || step == checkpoint_given_up_step_) return false;
+  if (step == 0 || step <= durable_.checkpoint_step()) return false;
   if (stopping_ || step >= options_.total_steps) return true;
-  return options_.save_freq > 0 && step % options_.save_freq == 0;
+  return options_.save_freq > 0 && step % options_.save_freq == 0 && step != checkpoint_given_up_step_;
 }
 
 // Called when the trainer is idle at the newest step. A validation that is due goes first, so that a resumed run does
 // not repeat it.
 bool PipelineState::AdvanceCheckpoint(Monotonic now) {
-  if (!checkpoint_ && CheckpointDue() && (stopping_ || !(validation_ || ValidationDue()))) StartCheckpoint(now);
-  if (!checkpoint_) return false;
+  bool due = CheckpointDue() && (stopping_ || !(validation_ || ValidationDue()));
+  if (!checkpoint_ && due && checkpoint_not_before_ <= now) StartCheckpoint(now);
+  if (!checkpoint_) return due;  // waits for a shard, or after a failure
   if (checkpoint_->calls.empty() && !checkpoint_->committing) {
     checkpoint_->committing = true;
     out_->actions.push_back(CheckpointCommit{checkpoint_->step, checkpoint_->snapshot});
@@ -65,10 +66,12 @@ void PipelineState::OnCheckpointWritten(const CheckpointWritten& event, Monotoni
   v1::PipelineRecord record;
   record.mutable_checkpoint_committed()->set_step(event.step);
   Record(std::move(record));
+  out_->actions.push_back(CheckpointPrune{});
   out_->actions.push_back(Note{"checkpoint", "step " + std::to_string(event.step) + " is saved"});
 }
 
-// The old checkpoint stays what it was and the job goes on; only the last one of a run must succeed.
+// The old checkpoint stays what it was. One that failed because a worker died or cannot be reached is tried again, and
+// so is the last one of a run, which must succeed; any other is given up and the job goes on.
 void PipelineState::AbandonCheckpoint(const absl::Status& why, Monotonic now) {
   saving_ += now - checkpoint_->started;
   int64_t step = checkpoint_->step;
@@ -76,17 +79,16 @@ void PipelineState::AbandonCheckpoint(const absl::Status& why, Monotonic now) {
   out_->actions.push_back(CheckpointAbandon{step});
   std::string text = "checkpoint of step " + std::to_string(step) + " was not written: " + StatusText(why);
   out_->actions.push_back(Note{"checkpoint_failed", text + "; the one before it is intact"});
-  if (absl::IsUnavailable(why)) return;  // a worker died: due again when it is back
+  bool away = absl::IsUnavailable(why);
   bool last = stopping_ || step >= options_.total_steps;
-  if (!last) {
-    checkpoint_given_up_step_ = step;
-  } else if (++checkpoint_failures_ >= kLastCheckpointAttemptsMax) {
-    Fail(text);
-  } else {
-    Worker& trainer = workers_[{"actor", 0}];
-    trainer.failures = static_cast<int>(checkpoint_failures_);
-    trainer.not_before = now + absl::Seconds(1) * checkpoint_failures_;
+  int attempts = ++checkpoint_failures_;
+  if ((away || last) && attempts < (away ? kCallAttemptsMax : kLastCheckpointAttemptsMax)) {
+    checkpoint_not_before_ = now + (away ? CallBackoff(attempts) : absl::Seconds(attempts));
+    return;
   }
+  checkpoint_failures_ = 0;
+  if (last) return Fail(text);
+  checkpoint_given_up_step_ = step;
 }
 
 // Not while rows are being released: the older checkpoint's queue may have the same rows, and they are restored then.

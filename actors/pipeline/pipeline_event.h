@@ -82,7 +82,8 @@ struct CheckpointCommit {  // writes the controller's part and the manifest; ans
   int64_t step = 0;
   v1::PipelineSnapshot snapshot;
 };
-struct StepBack {  // the newest checkpoint is damaged: finds the newest whole one
+struct CheckpointPrune {};  // the newest one is in the log: those beyond trainer.max_checkpoints may go
+struct StepBack {           // the newest checkpoint is damaged: finds the newest whole one
   int64_t damaged_step = 0;
 };
 struct WriteMetrics {  // one line of metrics.jsonl; (attempt, step) twice in a row is written once
@@ -103,7 +104,7 @@ struct FinishPipeline {  // the last action
   bool interrupted = false;
   std::string reason;
 };
-using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, StepBack,
-                                    WriteMetrics, WriteSample, Note, FinishPipeline>;
+using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, CheckpointPrune,
+                                    StepBack, WriteMetrics, WriteSample, Note, FinishPipeline>;
 
 }  // namespace troupe

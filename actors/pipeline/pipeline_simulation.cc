@@ -156,14 +156,24 @@ void PipelineSimulation::CheckReplay() {
 }
 
 void PipelineSimulation::Carry(const PipelineAction& action) {
-  if (auto* call = std::get_if<CallRole>(&action)) calls_.push_back({*call, std::nullopt});
-  if (auto* prepare = std::get_if<CheckpointBegin>(&action)) prepared_ = prepare->step;
+  if (auto* call = std::get_if<CallRole>(&action)) Call(*call);
+  if (std::holds_alternative<CheckpointBegin>(action)) ++checkpoints_begun_;
   if (auto* commit = std::get_if<CheckpointCommit>(&action)) Commit(*commit);
+  if (std::holds_alternative<CheckpointPrune>(action)) Prune();
   if (std::holds_alternative<StepBack>(action)) events_.push_back(SteppedBack{absl::OkStatus(), NewestCheckpoint()});
   if (auto* line = std::get_if<WriteMetrics>(&action)) {  // of a value written twice the last attempt counts
     for (const auto& [name, value] : line->values) metrics_[line->step][name] = value;
   }
   if (auto* finish = std::get_if<FinishPipeline>(&action)) finish_ = *finish;
+}
+
+void PipelineSimulation::Call(const CallRole& call) {
+  if (options_.save_failures > 0 && std::holds_alternative<v1::SaveCheckpointRequest>(call.request)) {
+    --options_.save_failures;
+    events_.push_back(CallFailed{call.call_id, absl::UnavailableError("cannot be reached")});
+    return;
+  }
+  calls_.push_back({call, std::nullopt});
 }
 
 void PipelineSimulation::Commit(const CheckpointCommit& commit) {
@@ -177,6 +187,13 @@ void PipelineSimulation::Commit(const CheckpointCommit& commit) {
   if (std::ssize(saved.steps) != commit.step) Violation("a checkpoint of another step than the trainer's");
   for (const auto& step : saved.steps) durable_rows_.insert(step.begin(), step.end());
   events_.push_back(CheckpointWritten{commit.step, absl::OkStatus()});
+}
+
+void PipelineSimulation::Prune() {
+  while (options_.max_checkpoints > 0 && std::ssize(committed_) > options_.max_checkpoints) {
+    checkpoints_.erase(options_.pipeline.CheckpointDir(committed_.begin()->first));
+    committed_.erase(committed_.begin());
+  }
 }
 
 absl::Status PipelineSimulation::Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources) {
@@ -259,9 +276,8 @@ PipelineEvent PipelineSimulation::HandleTrainer(const CallRole& call) {
   }
   if (std::holds_alternative<v1::PublishRequest>(call.request)) {
     v1::PublishResponse response;
-    *response.mutable_manifest()->mutable_version() = trainer_version_;
-    response.mutable_manifest()->set_hash(trainer_history_.weights);
-    published_[Key(trainer_version_)] = trainer_history_;
+    if (absl::Status status = Publish(response.mutable_manifest()); !status.ok())
+      return CallFailed{call.call_id, status};
     return CallDone{call.call_id, response};
   }
   v1::TrainerState state;
@@ -273,6 +289,10 @@ PipelineEvent PipelineSimulation::HandleTrainer(const CallRole& call) {
 PipelineEvent PipelineSimulation::Load(const CallRole& call, const v1::LoadCheckpointRequest& request) {
   if (!damaged_.empty() && request.directory() == damaged_) {
     return CallFailed{call.call_id, absl::DataLossError(damaged_ + " is damaged")};
+  }
+  if (!request.directory().empty() && !checkpoints_.contains(request.directory())) {
+    Violation("a checkpoint is loaded that was removed: " + request.directory());
+    return CallFailed{call.call_id, absl::NotFoundError(request.directory())};
   }
   trainer_history_ = request.directory().empty() ? TrainedHistory() : checkpoints_.at(request.directory());
   trainer_version_.set_attempt(request.attempt());
@@ -337,15 +357,25 @@ PipelineEvent PipelineSimulation::Train(const CallRole& call, const v1::TrainSte
   }
   trainer_history_.steps.push_back(rows);
   trainer_version_ = after;
-  v1::TrainStepResponse response;
-  *response.mutable_version() = after;
-  if (request.publish()) {
-    published_[Key(after)] = trainer_history_;
-    *response.mutable_manifest()->mutable_version() = after;
-    response.mutable_manifest()->set_hash(trainer_history_.weights);
+  last_response_.emplace();
+  *last_response_->mutable_version() = after;
+  if (request.publish()) {  // when it fails the step was taken all the same
+    v1::WeightManifest manifest;
+    if (absl::Status status = Publish(&manifest); !status.ok()) return CallFailed{call.call_id, status};
+    *last_response_->mutable_manifest() = manifest;
   }
-  last_response_ = response;
-  return CallDone{call.call_id, response};
+  return CallDone{call.call_id, *last_response_};
+}
+
+absl::Status PipelineSimulation::Publish(v1::WeightManifest* manifest) {
+  if (options_.publish_failures > 0 && trainer_version_.step() > 1) {
+    --options_.publish_failures;
+    return absl::ResourceExhaustedError("no memory for another version");
+  }
+  *manifest->mutable_version() = trainer_version_;
+  manifest->set_hash(trainer_history_.weights);
+  published_[Key(trainer_version_)] = trainer_history_;
+  return absl::OkStatus();
 }
 
 }  // namespace troupe

@@ -20,9 +20,12 @@ struct SimulationOptions {
   PipelineOptions pipeline;  // of the job; checkpoints_dir is set by the simulation
   uint64_t prompts = 12;     // of the data set, with ids from 0
   uint32_t seed = 0;
-  int kills = 0;                     // random deaths, of the controller too
-  int64_t damaged_step = 0;          // the first checkpoint of this step cannot be loaded
-  int program_fault_of = 0;          // every so many rows (by hash) the reward program fails; 0: never
+  int kills = 0;             // random deaths, of the controller too
+  int64_t damaged_step = 0;  // the first checkpoint of this step cannot be loaded
+  int max_checkpoints = 0;   // trainer.max_checkpoints; 0: all are kept
+  int publish_failures = 0;  // so many times there is no memory to publish a version
+  int save_failures = 0;     // so many times the trainer cannot be reached for a checkpoint, though it counts as up
+  int program_fault_of = 0;  // every so many rows (by hash) the reward program fails; 0: never
   int64_t disk_full_at = INT64_MAX;  // the step from which no rollout can write its rows
   std::optional<int> stop_after;     // events, then StopRequested
 };
@@ -52,6 +55,7 @@ class PipelineSimulation {
   const std::optional<FinishPipeline>& finish() const { return finish_; }
   const TrainedHistory& history() const { return trainer_history_; }
   const std::map<int64_t, std::map<std::string, double>>& metrics() const { return metrics_; }
+  int checkpoints_begun() const { return checkpoints_begun_; }
   const std::set<std::string>& violations() const { return violations_; }
 
  private:
@@ -73,13 +77,16 @@ class PipelineSimulation {
   void CheckReplay();
   void Kill();
   v1::PipelineSnapshot NewestCheckpoint() const;
+  void Call(const CallRole& call);
   void Commit(const CheckpointCommit& commit);
+  void Prune();
   PipelineEvent Handle(const CallRole& call);
   PipelineEvent HandleRollout(const CallRole& call);
   PipelineEvent HandleScorer(const CallRole& call);
   PipelineEvent HandleTrainer(const CallRole& call);
   PipelineEvent Generate(const CallRole& call, const v1::GenerateRequest& request);
   PipelineEvent Load(const CallRole& call, const v1::LoadCheckpointRequest& request);
+  absl::Status Publish(v1::WeightManifest* manifest);
   PipelineEvent Train(const CallRole& call, const v1::TrainStepRequest& request);
   absl::Status Fetch(const google::protobuf::RepeatedPtrField<v1::RowSource>& sources);
   void Violation(std::string text) { violations_.insert(std::move(text)); }
@@ -97,7 +104,7 @@ class PipelineSimulation {
   std::map<std::string, TrainedHistory> checkpoints_;
   std::map<int64_t, v1::PipelineSnapshot> committed_;
   std::string damaged_;  // checkpoint folder
-  int64_t prepared_ = 0;
+  int checkpoints_begun_ = 0;
 
   // Processes.
   std::unique_ptr<PipelineState> controller_;

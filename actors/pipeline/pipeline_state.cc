@@ -28,11 +28,11 @@ bool MayHelpToRepeat(const absl::Status& status) {
   }
 }
 
-absl::Duration Backoff(int failures) {
+}  // namespace
+
+absl::Duration CallBackoff(int failures) {
   return std::min(absl::Seconds(5), absl::Milliseconds(100) * (1 << std::min(failures - 1, 10)));
 }
-
-}  // namespace
 
 // The others ask or prepare: that they went well says nothing for the work that failed before.
 bool PipelineState::IsWork(CallKind kind) {
@@ -153,7 +153,7 @@ void PipelineState::OnCallFailed(const CallFailed& event, Monotonic now) {
   worker.must_load = false;
   if (call->kind == CallKind::kUpdateWeights && event.status.code() == absl::StatusCode::kNotFound) published_.reset();
   ++worker.failures;
-  worker.not_before = now + Backoff(worker.failures);
+  worker.not_before = now + CallBackoff(worker.failures);
   std::string text = call->worker.ToString() + ": " + StatusText(event.status);
   if (!MayHelpToRepeat(event.status) || worker.failures >= kCallAttemptsMax) return Fail(text);
   if (worker.failures > 1) out_->actions.push_back(Note{"call_failed", text + "; trying again"});
@@ -254,7 +254,7 @@ void PipelineState::Finish(FinishPipeline finish) {
 }
 
 Monotonic PipelineState::NextTick(Monotonic now) const {
-  Monotonic next = Monotonic::Infinite();
+  Monotonic next = checkpoint_not_before_ > now ? checkpoint_not_before_ : Monotonic::Infinite();
   for (const auto& [name, worker] : workers_) {
     if (worker.up && worker.not_before > now) next = std::min(next, worker.not_before);
   }

@@ -38,6 +38,7 @@ inline constexpr size_t kGroupsPerCallMax = 256;
 inline constexpr size_t kRowsPerCallMax = 1024;
 // A call that failed though its worker lives is tried again after 0.1 s, doubled up to 5 s, so often.
 inline constexpr int kCallAttemptsMax = 12;
+absl::Duration CallBackoff(int failures);
 // Deaths of a rollout with a group running, after which the group is sent alone; and deaths alone, after which it is
 // dropped.
 inline constexpr int kDeathsBeforeAlone = 2;
@@ -204,7 +205,8 @@ class PipelineState {
   std::map<uint64_t, int> deaths_;               // of rollouts, by group
   std::optional<Validation> validation_;
   std::optional<Checkpoint> checkpoint_;
-  int64_t checkpoint_failures_ = 0;
+  int checkpoint_failures_ = 0;      // in a row
+  Monotonic checkpoint_not_before_;  // backoff
   int64_t checkpoint_given_up_step_ = -1;
   std::string damage_;          // what is wrong with the checkpoint that was to be loaded; empty: nothing
   bool stepping_back_ = false;  // StepBack was asked for

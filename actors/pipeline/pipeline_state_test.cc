@@ -70,6 +70,57 @@ TEST_CASE("Pipeline: on-policy with deaths of every role trains bit by bit what 
   }
 }
 
+TEST_CASE("Pipeline: a version that could not be published after its step is published again", "[pipeline]") {
+  for (int64_t staleness : {0, 2}) {
+    for (int failures : {1, 3}) {
+      PipelineSimulation calm(Job(staleness, 2, 1));
+      RequireClean(calm);
+      SimulationOptions options = Job(staleness, 2, 1);
+      options.publish_failures = failures;
+      PipelineSimulation simulation(options);
+      RequireClean(simulation);
+      REQUIRE(GroupsOf(simulation.history()) == GroupsOf(calm.history()));
+    }
+  }
+}
+
+TEST_CASE("Pipeline: a trainer that cannot be reached for a checkpoint is asked again, rarer and not for ever",
+          "[pipeline]") {
+  auto run = [](int save_failures, int64_t save_freq, std::optional<int> stop_after = std::nullopt) {
+    SimulationOptions options = Job(0, 2, 1);
+    options.save_failures = save_failures;
+    options.pipeline.save_freq = save_freq;
+    options.stop_after = stop_after;
+    auto simulation = std::make_unique<PipelineSimulation>(options);
+    REQUIRE(simulation->Run());
+    CHECK(simulation->violations().empty());
+    return simulation;
+  };
+  auto calm = run(0, 3), back_soon = run(5, 3), given_up = run(kCallAttemptsMax, 3), never = run(1 << 20, 0);
+  CHECK(back_soon->finish()->succeeded);
+  CHECK(back_soon->checkpoints_begun() == 3 + 5);
+  CHECK(back_soon->history() == calm->history());
+  CHECK(given_up->finish()->succeeded);  // goes on with the checkpoint of the next save_freq steps
+  CHECK(given_up->checkpoints_begun() == 2 + kCallAttemptsMax);
+  CHECK(given_up->history() == calm->history());
+  CHECK_FALSE(never->finish()->succeeded);
+  CHECK(never->checkpoints_begun() == kCallAttemptsMax);
+  CHECK(never->finish()->reason.find("checkpoint of step 9") != std::string::npos);
+  for (int stop = 100; stop < 500; stop += 20) run(kCallAttemptsMax, 3, stop);  // ends, also where one was given up
+}
+
+TEST_CASE("Pipeline: checkpoints are removed only after the log names a newer one", "[pipeline]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    SimulationOptions options = Job(0, 2, seed);
+    options.pipeline.save_freq = 1;
+    options.kills = 40;
+    options.max_checkpoints = 1;
+    PipelineSimulation simulation(options);
+    RequireClean(simulation);
+  }
+}
+
 TEST_CASE("Pipeline: asynchronous with deaths of every role trains the same groups in the same steps", "[pipeline]") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
