@@ -135,7 +135,7 @@ class Controller::Impl {
     // A head that was restarted does not know yet that a life is ready: unknown is not failed.
     auto known = up_.find(name);
     bool was_up = known != up_.end() && known->second == incarnation;
-    if (was_up && entry.state != v1::ACTOR_DEAD) return;
+    if (was_up && !entry.ended()) return;
     queue_->Push(WorkerDown{name, incarnation});
   }
 

@@ -6,16 +6,16 @@
 
 #include "actors/model/weights.h"
 #include "actors/pipeline/job_model.h"
-#include "actors/pipeline/shard_channels.h"
 #include "actors/rollout/engine_loop.h"
 #include "actors/rollout/generate_call.h"
+#include "actors/rollout/trainer_source.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/object/object_client.h"
 #include "runtime/stream/row_store.h"
 #include "runtime/weights/weight_receiver.h"
-#include "runtime/weights/weight_source_client.h"
 
 namespace troupe {
 namespace {
@@ -69,6 +69,11 @@ class Rollout::Impl {
   }
 
   void Stop() {
+    {
+      MutexLock lock(source_mutex_);
+      stopping_ = true;
+      if (source_ != nullptr) source_->Cancel();
+    }
     if (transfer_.joinable()) transfer_.join();
     loop_.reset();
   }
@@ -189,13 +194,22 @@ class Rollout::Impl {
       return absl::InvalidArgumentError("the weights offered have " + std::to_string(manifest.total_bytes()) +
                                         " bytes, the model here " + std::to_string(layout_.total_bytes));
     }
-    TROUPE_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, ChannelToReplica(*context_, "actor/0"));
-    PullSource source(channel);
-    TROUPE_RETURN_IF_ERROR(receiver_->Prepare(manifest, source, now + kTransferTimeout));
+    TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<TrainerSource> source, TrainerSource::Open(*context_));
+    if (!SetSource(source.get())) return absl::CancelledError("the rollout is being stopped");
+    absl::Status received = receiver_->Prepare(manifest, *source, now + kTransferTimeout);
+    SetSource(nullptr);
+    TROUPE_RETURN_IF_ERROR(received);
     TROUPE_ASSIGN_OR_RETURN(std::shared_ptr<const WeightSnapshot> snapshot, receiver_->Commit(manifest.version()));
     // The mapping is read only; the engine never writes to weights.
     std::span<const std::byte> bytes = snapshot->bytes();
     return ModelWeights::Map(layout_, {const_cast<std::byte*>(bytes.data()), bytes.size()}, snapshot);
+  }
+
+  // What Stop cancels. False: it was called already.
+  bool SetSource(TrainerSource* source) {
+    MutexLock lock(source_mutex_);
+    source_ = source;
+    return !stopping_;
   }
 
   ActorContext* context_ = nullptr;
@@ -211,6 +225,9 @@ class Rollout::Impl {
   std::unique_ptr<rollout::EngineLoop> loop_;
   std::atomic<bool> transferring_{false};
   std::thread transfer_;
+  Mutex source_mutex_;
+  TrainerSource* source_ ABSL_GUARDED_BY(source_mutex_) = nullptr;  // of the transfer that goes on
+  bool stopping_ ABSL_GUARDED_BY(source_mutex_) = false;
 };
 
 Rollout::Rollout() : impl_(std::make_unique<Impl>()) {}

@@ -104,7 +104,10 @@ absl::Status WeightReceiver::PullAll(BucketSource& source, Monotonic deadline) {
                                          " did not arrive in time (" + std::to_string(transfer_.next()) + " of " +
                                          std::to_string(BucketCount(manifest)) + " buckets): " + StatusText(pulled));
     }
-    PauseFor(retry);
+    if (source.WaitCancelled(MonotonicNow() + retry)) {
+      return absl::CancelledError("the transfer of weights " + VersionText(manifest.version()) +
+                                  " was given up: " + StatusText(pulled));
+    }
   }
   absl::StatusOr<std::shared_ptr<const MemoryFile>> sealed = std::move(*staging_).Seal();
   if (!sealed.ok()) {

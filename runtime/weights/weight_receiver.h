@@ -6,7 +6,6 @@
 //   (short): the prepared version serves. A version is never visible by halves.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/object/memory_file.h"
 #include "runtime/object/object_client.h"
+#include "runtime/weights/bucket_source.h"
 #include "runtime/weights/weight_transfer.h"
 #include "troupe/v1/weights.pb.h"
 
@@ -30,17 +30,6 @@ struct WeightSnapshot {
   std::span<const std::byte> bytes() const { return file->bytes(); }
 };
 
-// Where buckets come from. PullSource of weight_source_client.h asks a publisher over gRPC; tests have their own.
-class BucketSource {
- public:
-  virtual ~BucketSource() = default;
-  // Calls `take` for the buckets of the version from `first_bucket` on, in order, until the last, an error of `take`
-  // (which it returns), an error of its own, or the deadline. UNAVAILABLE: broken, may be resumed. NOT_FOUND: not kept
-  // any more.
-  virtual absl::Status Pull(const v1::WeightManifest& manifest, int64_t first_bucket, Monotonic deadline,
-                            const std::function<absl::Status(const v1::WeightBucket&)>& take) = 0;
-};
-
 struct WeightReceiverOptions {
   std::string node_id;              // Of this process.
   ObjectClient* objects = nullptr;  // The node's broker; null: always pull. Outlives the receiver.
@@ -52,9 +41,9 @@ class WeightReceiver {
   explicit WeightReceiver(WeightReceiverOptions options) : options_(std::move(options)) {}
 
   // After OK the version is whole here; before, and after an error, the old one serves and nothing else changed. A
-  // transfer that failed with UNAVAILABLE or DEADLINE_EXCEEDED is resumed by the next Prepare of the same manifest.
-  // DATA_LOSS: a bucket was wrong three times. Other errors as of WeightTransfer::Begin and BucketSource::Pull.
-  // OK at once when that version serves or is prepared already.
+  // transfer that failed with UNAVAILABLE, CANCELLED or DEADLINE_EXCEEDED is resumed by the next Prepare of the same
+  // manifest. CANCELLED: `source` was. DATA_LOSS: a bucket was wrong three times. Other errors as of
+  // WeightTransfer::Begin and BucketSource::Pull. OK at once when that version serves or is prepared already.
   absl::Status Prepare(const v1::WeightManifest& manifest, BucketSource& source, Monotonic deadline);
 
   // The prepared version serves from now on. FAILED_PRECONDITION: it is not prepared. OK again when it serves already.

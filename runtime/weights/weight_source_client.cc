@@ -12,6 +12,7 @@ namespace troupe {
 absl::Status PullSource::Pull(const v1::WeightManifest& manifest, int64_t first_bucket, Monotonic deadline,
                               const std::function<absl::Status(const v1::WeightBucket&)>& take) {
   grpc::ClientContext context;
+  if (!BeginPull([&context] { context.TryCancel(); })) return absl::CancelledError("the transfer was given up");
   SetDeadline(context, deadline);
   v1::PullWeightsRequest request;
   *request.mutable_version() = manifest.version();
@@ -23,6 +24,7 @@ absl::Status PullSource::Pull(const v1::WeightManifest& manifest, int64_t first_
   while (taken.ok() && reader->Read(&bucket)) taken = take(bucket);
   if (!taken.ok()) context.TryCancel();
   absl::Status ended = FromGrpc(reader->Finish());
+  EndPull();
   return taken.ok() ? ended : taken;
 }
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "runtime/weights/weight_receiver.h"
+#include "runtime/weights/bucket_source.h"
 
 namespace troupe {
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
@@ -155,6 +156,39 @@ TEST_CASE("Weights: a link that flaps is resumed at the first missing bucket", "
   REQUIRE(f.elsewhere.Prepare(manifest, source, Soon()).ok());
   CHECK(source.pulls == 3);
   CHECK(Same(*f.elsewhere.Commit(Version(0, 1)).value(), bytes));
+}
+
+// A publisher that has no more to say.
+class SilentSource final : public v1::WeightSource::Service {
+ public:
+  grpc::Status Pull(grpc::ServerContext* context, const v1::PullWeightsRequest*,
+                    grpc::ServerWriter<v1::WeightBucket>*) override {
+    while (!context->IsCancelled()) PauseFor(absl::Milliseconds(5));
+    return grpc::Status::CANCELLED;
+  }
+};
+
+TEST_CASE("Weights: a transfer is given up at once when it is cancelled: in a call, between tries, before it begins",
+          "[weights]") {
+  Fixture f;
+  v1::WeightManifest manifest = f.publisher.Publish(Version(0, 1), {}, Bytes(1)).value();
+  SilentSource silent;
+  RpcServerOptions options;
+  options.security.token = Token::Generate();
+  auto server = RpcServer::Start(options, {&silent}).value();
+  std::string live = "127.0.0.1:" + std::to_string(server->ports()[0]);
+  for (const std::string& endpoint : {live, std::string("127.0.0.1:1")}) {  // nobody listens at the other
+    PullSource source(MakeChannel(endpoint, options.security));
+    absl::Status status;
+    std::thread receiver([&] { status = f.elsewhere.Prepare(manifest, source, Soon()); });
+    PauseFor(absl::Milliseconds(700));  // a pause between tries is longer by then
+    Monotonic cancelled = MonotonicNow();
+    source.Cancel();
+    receiver.join();
+    CHECK(MonotonicNow() - cancelled < absl::Milliseconds(500));
+    CHECK(status.code() == absl::StatusCode::kCancelled);
+    CHECK(f.elsewhere.Prepare(manifest, source, Soon()).code() == absl::StatusCode::kCancelled);
+  }
 }
 
 TEST_CASE("Weights: a corrupted bucket is asked for again, and given up when it stays wrong", "[weights]") {

@@ -33,7 +33,7 @@ std::string EntryText(const DirectoryEntry& entry) {
 bool HasEnded(const DirectoryEntry& old_entry, const DirectoryEntry& new_entry) {
   if (new_entry.life().incarnation > old_entry.life().incarnation) return true;
   bool was_up = old_entry.state == v1::ACTOR_READY || old_entry.state == v1::ACTOR_STOPPING;
-  return was_up && (new_entry.state == v1::ACTOR_PENDING || new_entry.state == v1::ACTOR_DEAD);
+  return was_up && new_entry.ended();
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct DirectoryEntry {
   std::string reason;
 
   bool ready() const { return state == v1::ACTOR_READY; }
+  // Whether this life is over: a replica that waits to be started again keeps its last life's number.
+  bool ended() const { return state == v1::ACTOR_PENDING || state == v1::ACTOR_DEAD; }
   const ActorLife& life() const { return address.life; }
 };
 
