@@ -53,7 +53,7 @@ void PipelineState::AdvanceDispatch(Monotonic now) {
 void PipelineState::OpenGroups() {
   int64_t capacity = durable_.index().Capacity(durable_.step());
   uint64_t sequence = durable_.index().next_sequence();
-  int64_t position = durable_.index().PositionOf(sequence);
+  int64_t position = durable_.index().next_position();
   for (; capacity > 0; --capacity, ++sequence, ++position) {
     v1::PipelineRecord record;
     record.mutable_dispatched()->set_replica(PreferredReplica(position));
@@ -74,11 +74,11 @@ int32_t PipelineState::PreferredReplica(int64_t position) const {
 
 // Groups of a replica that is away go to one that lives.
 void PipelineState::ReassignGroups() {
-  for (uint64_t sequence : durable_.index().OpenGroups()) {
+  for (const auto& [sequence, position] : durable_.index().OpenGroups()) {
     int32_t replica = durable_.ReplicaOf(sequence);
     auto it = workers_.find({"rollout", replica});
     if (replica >= 0 && it != workers_.end() && it->second.up) continue;
-    int32_t other = PreferredReplica(durable_.index().PositionOf(sequence));
+    int32_t other = PreferredReplica(position);
     if (other == replica) continue;
     v1::PipelineRecord record;
     record.mutable_dispatched()->set_replica(other);
@@ -105,9 +105,9 @@ void PipelineState::Dispatch(int32_t replica, Monotonic now) {
   v1::GenerateRequest request;
   Call details;
   int64_t required = 0;
-  for (uint64_t sequence : durable_.index().OpenGroups()) {
+  for (const auto& [sequence, position] : durable_.index().OpenGroups()) {
     if (durable_.ReplicaOf(sequence) != replica || running.contains(sequence)) continue;
-    if (!durable_.index().MayGenerate(sequence, rollout->weights->version().step())) continue;  // PIPE-2
+    if (!durable_.index().MayGenerate(position, rollout->weights->version().step())) continue;  // PIPE-2
     bool alone = deaths_.contains(sequence) && deaths_[sequence] >= kDeathsBeforeAlone;
     if (alone && !(running.empty() && details.sequences.empty())) break;
     PromptOrder::Place place = durable_.order().At(sequence);
@@ -117,7 +117,7 @@ void PipelineState::Dispatch(int32_t replica, Monotonic now) {
     task->set_group_id(place.GroupId());
     task->set_n(static_cast<int32_t>(options_.samples));
     details.sequences.push_back(sequence);
-    int64_t consumed_at = durable_.index().PositionOf(sequence) / options_.train_batch_size;
+    int64_t consumed_at = position / options_.train_batch_size;
     required = std::max(required, consumed_at - options_.max_staleness);
     if (alone || details.sequences.size() == kGroupsPerCallMax) break;
   }

@@ -37,18 +37,13 @@ RowIndex::RowIndex(RowIndexOptions options) : options_(std::move(options)) {
 }
 
 int64_t RowIndex::Capacity(int64_t version) const {
-  int64_t accepted = leased_steps_ * options_.groups_per_batch + queued_groups();
   int64_t steps = options_.max_staleness + version + 1;
   if (options_.total_steps > 0) steps = std::min(steps, options_.total_steps);
-  return std::max<int64_t>(0, steps * options_.groups_per_batch - accepted);
+  return std::max<int64_t>(0, steps * options_.groups_per_batch - next_position());
 }
 
-int64_t RowIndex::PositionOf(uint64_t sequence) const {
-  return leased_steps_ * options_.groups_per_batch + std::distance(queue_.begin(), queue_.lower_bound(sequence));
-}
-
-bool RowIndex::MayGenerate(uint64_t sequence, int64_t version) const {
-  return PositionOf(sequence) < (options_.max_staleness + version + 1) * options_.groups_per_batch;
+bool RowIndex::MayGenerate(int64_t position, int64_t version) const {
+  return position < (options_.max_staleness + version + 1) * options_.groups_per_batch;
 }
 
 absl::Status RowIndex::OpenGroup(uint64_t sequence, std::string group_id) {
@@ -236,16 +231,12 @@ bool RowIndex::IsOpen(uint64_t sequence) const {
 
 const std::string& RowIndex::GroupIdOf(uint64_t sequence) const { return queue_.at(sequence).group_id; }
 
-std::optional<uint64_t> RowIndex::GroupOfRow(const std::string& row_id) const {
-  auto it = rows_.find(row_id);
-  if (it == rows_.end()) return std::nullopt;
-  return it->second.sequence;
-}
-
-std::vector<uint64_t> RowIndex::OpenGroups() const {
-  std::vector<uint64_t> open;
+std::vector<PlacedGroup> RowIndex::OpenGroups() const {
+  std::vector<PlacedGroup> open;
+  int64_t position = FirstPosition();
   for (const auto& [sequence, group] : queue_) {
-    if (!group.generated) open.push_back(sequence);
+    if (!group.generated) open.push_back({sequence, position});
+    ++position;
   }
   return open;
 }

@@ -39,6 +39,12 @@ struct RowConsumer {
   friend auto operator<=>(const RowConsumer&, const RowConsumer&) = default;
 };
 
+// A queued group and its place in the order of all that are trained: 0-based, dropped groups not counted.
+struct PlacedGroup {
+  uint64_t sequence = 0;
+  int64_t position = 0;
+};
+
 // Not thread-safe. Calls marked [durable] are the ones that a log replays; leases of scorers are soft.
 // FAILED_PRECONDITION or NOT_FOUND name the group or row; nothing is changed then.
 class RowIndex {
@@ -51,11 +57,10 @@ class RowIndex {
   // Counted in whole groups: a sample that is dropped from a group that goes on keeps its place, so that a batch never
   // takes a group more than groups_per_batch; samples of a dropped group leave. Source: AReaL (Fu et al. 2025), eq. 3.
   int64_t Capacity(int64_t version) const;
-  // Whether the group, by its place in the order, may be generated with weights of `version`.
-  bool MayGenerate(uint64_t sequence, int64_t version) const;
-  // Place of a queued group in the order of all that are trained: 0-based, dropped groups not counted.
-  int64_t PositionOf(uint64_t sequence) const;
+  // Whether the group at that place in the order may be generated with weights of `version`.
+  bool MayGenerate(int64_t position, int64_t version) const;
   uint64_t next_sequence() const { return next_sequence_; }
+  int64_t next_position() const { return FirstPosition() + queued_groups(); }
 
   // ---- Producers [durable] ----
   absl::Status OpenGroup(uint64_t sequence, std::string group_id);  // sequence == next_sequence()
@@ -96,9 +101,8 @@ class RowIndex {
   bool IsQueued(uint64_t sequence) const { return queue_.contains(sequence); }
   bool IsOpen(uint64_t sequence) const;  // queued, and its rows are not there yet
   bool HasRow(const std::string& row_id) const { return rows_.contains(row_id); }
-  const std::string& GroupIdOf(uint64_t sequence) const;                // of a queued group
-  std::optional<uint64_t> GroupOfRow(const std::string& row_id) const;  // of a queued group
-  std::vector<uint64_t> OpenGroups() const;                             // by sequence
+  const std::string& GroupIdOf(uint64_t sequence) const;  // of a queued group
+  std::vector<PlacedGroup> OpenGroups() const;            // by sequence
   std::vector<v1::RowMeta> QueuedRows() const;
   int64_t queued_groups() const { return static_cast<int64_t>(queue_.size()); }
 
@@ -117,6 +121,7 @@ class RowIndex {
   };
   using Missing = std::map<std::pair<uint64_t, int32_t>, std::string>;  // rows without a column, oldest first: row_id
 
+  int64_t FirstPosition() const { return leased_steps_ * options_.groups_per_batch; }  // of the queue
   bool Ready(const Group& group) const;
   int64_t StalenessOf(const Group& group, int64_t version) const;
   v1::IndexedRow* FindRow(const std::string& row_id);

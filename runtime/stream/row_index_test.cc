@@ -64,10 +64,13 @@ TEST_CASE("RowIndex: credits follow the staleness formula and gate by the produc
   CHECK(index.Capacity(0) == 0);
   CHECK(index.MayGenerate(7, 0));
   REQUIRE(index.OpenGroup(8, GroupName(8)).ok());
+  REQUIRE(index.OpenGroups().size() == 1);
+  CHECK(index.OpenGroups()[0].sequence == 8);
+  CHECK(index.OpenGroups()[0].position == 8);
   CHECK_FALSE(index.MayGenerate(8, 0));
   CHECK(index.MayGenerate(8, 1));
   REQUIRE(index.DropGroup(3).ok());
-  CHECK(index.MayGenerate(8, 0));  // its place moved forward
+  CHECK(index.OpenGroups()[0].position == 7);  // its place moved forward
   RowIndexOptions bounded = Options(4, 5);
   bounded.total_steps = 2;
   CHECK(RowIndex(bounded).Capacity(0) == 8);
@@ -191,8 +194,8 @@ TEST_CASE("RowIndex: random histories agree with one simple map, over restarts f
           }
           break;
         case 1:
-          if (std::vector<uint64_t> open = index.OpenGroups(); !open.empty()) {
-            uint64_t s = open[random() % open.size()];
+          if (std::vector<PlacedGroup> open = index.OpenGroups(); !open.empty()) {
+            uint64_t s = open[random() % open.size()].sequence;
             REQUIRE(index.AddRows(s, RowsOf(s, 3, version)).ok());
             simple.groups[s].generated = true;
             for (const v1::RowMeta& row : RowsOf(s, 3)) simple.groups[s].scored[row.row_id()] = false;
