@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
@@ -28,6 +29,22 @@ v1::RowMeta MetaOf(const v1::Row& row, const std::string& shard, int64_t payload
   meta.set_finish_reason(row.finish_reason());
   meta.set_sample_index(row.sample_index());
   return meta;
+}
+
+// Type and length.
+std::pair<int, size_t> ShapeOf(const v1::ColumnValue& value) {
+  switch (value.value_case()) {
+    case v1::ColumnValue::kInt32S:
+      return {value.value_case(), static_cast<size_t>(value.int32s().values_size())};
+    case v1::ColumnValue::kFloats:
+      return {value.value_case(), static_cast<size_t>(value.floats().values_size())};
+    case v1::ColumnValue::kText:
+      return {value.value_case(), value.text().size()};
+    case v1::ColumnValue::kBlob:
+      return {value.value_case(), value.blob().size()};
+    default:
+      return {value.value_case(), 1};
+  }
 }
 
 absl::Status NoRow(const std::string& shard, const std::string& row_id) {
@@ -88,16 +105,22 @@ absl::Status RowShard::Append(const std::vector<v1::Row>& rows) {
   MutexLock lock(mutex_);
   for (const v1::Row& row : rows) {
     if (entries_.contains(row.row_id())) continue;
-    if (std::ssize(entries_) >= options_.rows_max) {
-      return absl::ResourceExhaustedError("shard " + options_.name + " holds " + std::to_string(options_.rows_max) +
-                                          " rows that no checkpoint has released yet; set trainer.save_freq lower");
-    }
+    TROUPE_RETURN_IF_ERROR(CheckRoom());
     v1::StoredRecord record;
     *record.mutable_row() = row;
     TROUPE_ASSIGN_OR_RETURN(Place place, AppendRecord(record));
     IndexRow(row, static_cast<int64_t>(record.ByteSizeLong()), place);
   }
   return absl::OkStatus();
+}
+
+absl::Status RowShard::CheckRoom() const {
+  int64_t bytes = SegmentBytes();
+  if (std::ssize(entries_) < options_.rows_max && bytes < options_.bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError("shard " + options_.name + " holds " + std::to_string(entries_.size()) +
+                                      " rows (" + std::to_string(bytes >> 20) +
+                                      " MiB) that no checkpoint has released yet: set trainer.save_freq, so that one "
+                                      "is written more often (0: only at the end)");
 }
 
 absl::Status RowShard::PutColumn(const v1::PutColumnRequest& request) {
@@ -114,9 +137,9 @@ absl::Status RowShard::PutColumn(const v1::PutColumnRequest& request) {
       continue;
     }
     TROUPE_ASSIGN_OR_RETURN(v1::StoredRecord record, ReadRecord(column->second));
-    if (record.column().value().SerializeAsString() != request.values(i).SerializeAsString()) {
-      return absl::AlreadyExistsError("row '" + request.row_ids(i) + "' has another value in column " +
-                                      request.column());
+    if (ShapeOf(record.column().value()) != ShapeOf(request.values(i))) {
+      return absl::AlreadyExistsError("row '" + request.row_ids(i) +
+                                      "' has a value of another type or length in column " + request.column());
     }
   }
   for (int i : missing) {
@@ -209,6 +232,10 @@ int64_t RowShard::rows() const {
 
 int64_t RowShard::bytes() const {
   MutexLock lock(mutex_);
+  return SegmentBytes();
+}
+
+int64_t RowShard::SegmentBytes() const {
   int64_t bytes = 0;
   for (const auto& [number, segment] : segments_) bytes += segment.file->size();
   return bytes;

@@ -25,7 +25,9 @@ struct RowShardOptions {
   std::string directory;                          // made when missing
   std::string name;                               // "rollout/0"
   int64_t segment_bytes_max = int64_t{64} << 20;  // a new segment begins beyond it: the unit of deletion
-  int64_t rows_max = int64_t{1} << 20;            // more are RESOURCE_EXHAUSTED (about 200 bytes of index a row)
+  // More are RESOURCE_EXHAUSTED, until some are released.
+  int64_t rows_max = int64_t{1} << 20;    // about 200 bytes of index a row
+  int64_t bytes_max = int64_t{64} << 30;  // of all segments: a part of what a disk holds
 };
 
 // Safe from any thread.
@@ -37,8 +39,9 @@ class RowShard {
   // Adds rows. One whose id is there already is left as it was (the same sample made again).
   absl::Status Append(const std::vector<v1::Row>& rows);
 
-  // Adds a column to rows. NOT_FOUND names the first row that does not exist; ALREADY_EXISTS one that has another value
-  // in this column (the same value again is harmless). Nothing is changed then.
+  // Adds a column to rows. A row that has it keeps its first value: a scorer whose answer was lost may compute it again
+  // with other last bits. NOT_FOUND names the first row that does not exist; ALREADY_EXISTS one that has a value of
+  // another type or length in this column. Nothing is changed then.
   absl::Status PutColumn(const v1::PutColumnRequest& request);
 
   // Rows in the order asked for, with the columns named (empty: all), one after the other to `take`, which may stop it
@@ -84,6 +87,8 @@ class RowShard {
   };
 
   explicit RowShard(RowShardOptions options) : options_(std::move(options)) {}
+  int64_t SegmentBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OpenSegment(int64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Recover(int64_t segment, int64_t offset, std::string_view payload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Place> AppendRecord(const v1::StoredRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -59,14 +59,21 @@ TEST_CASE("RowShard: rows and columns are there again after the process died", "
   CHECK(shard->GroupRows("0-1")[1].response_length() == 5);
 }
 
-TEST_CASE("RowShard: a column twice is harmless, another value is refused, a row made again stays the first",
-          "[stream]") {
+TEST_CASE("RowShard: a column put twice and a row made again stay the first; another shape is refused", "[stream]") {
   Folder folder;
   auto shard = OpenShard(folder.path);
   REQUIRE(shard->Append({MakeRow("0-1", 0)}).ok());
   REQUIRE(shard->PutColumn(Column("0-1-0", 3)).ok());
   CHECK(shard->PutColumn(Column("0-1-0", 3)).ok());
-  CHECK(shard->PutColumn(Column("0-1-0", 4)).code() == absl::StatusCode::kAlreadyExists);
+  CHECK(shard->PutColumn(Column("0-1-0", 3.0000001)).ok());
+  CHECK(shard->Read("0-1-0", {})->columns().at("score").number() == 3);
+  v1::PutColumnRequest other = Column("0-1-0", 0);
+  other.mutable_values(0)->mutable_floats()->add_values(3);
+  CHECK(shard->PutColumn(other).code() == absl::StatusCode::kAlreadyExists);
+  other.set_column("ref_logprobs");
+  REQUIRE(shard->PutColumn(other).ok());
+  other.mutable_values(0)->mutable_floats()->add_values(4);
+  CHECK(shard->PutColumn(other).code() == absl::StatusCode::kAlreadyExists);
   CHECK(shard->PutColumn(Column("0-1-7", 4)).code() == absl::StatusCode::kNotFound);
   REQUIRE(shard->Append({MakeRow("0-1", 0, 9)}).ok());
   CHECK(shard->Read("0-1-0", {})->columns().at("response_ids").int32s().values_size() == 5);
@@ -86,6 +93,27 @@ TEST_CASE("RowShard: released rows' segments are deleted, oldest first, and disk
   }
   shard.reset();
   CHECK(OpenShard(folder.path)->rows() == 0);
+}
+
+TEST_CASE("RowShard: rows beyond its limits of number and bytes are refused until some are released", "[stream]") {
+  for (bool by_bytes : {false, true}) {
+    Folder folder;
+    RowShardOptions options{.directory = folder.path, .name = "rollout/0", .segment_bytes_max = 512};
+    (by_bytes ? options.bytes_max : options.rows_max) = by_bytes ? 4096 : 10;
+    auto shard = *RowShard::Open(options);
+    std::vector<std::string> ids;
+    absl::Status status;
+    for (int i = 0; status.ok() && i < 1000; ++i) {
+      status = shard->Append({MakeRow("0-1", i)});
+      if (status.ok()) ids.push_back("0-1-" + std::to_string(i));
+    }
+    CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(status.message().find("set trainer.save_freq") != absl::string_view::npos);
+    CHECK(shard->bytes() < 4096 + 512);
+    CHECK(shard->Append({MakeRow("0-1", 0)}).ok());  // is there already
+    REQUIRE(shard->Release(ids).ok());
+    CHECK(shard->Append({MakeRow("0-1", 2000)}).ok());
+  }
 }
 
 TEST_CASE("RowShard: a torn end is cut off, damage before it is refused with file and place", "[stream]") {
