@@ -13,7 +13,11 @@ void PipelineState::AdvanceTrainer(Monotonic now) {
                        CallKind::kSave}) > 0) {
     return;
   }
-  if (!trainer.loaded) return LoadTrainer(trainer, now);
+  if (!trainer.loaded) {
+    bool committing = checkpoint_ && checkpoint_->committing;  // it is known soon what is to be loaded
+    if (!committing) LoadTrainer(trainer, now);
+    return;
+  }
   if (trainer.version.step() < durable_.step()) return TrainBatch(trainer.version.step() + 1, trainer, now);  // replay
   bool base_model =
       trainer.version.step() == 0 && trainer.version.attempt() == 0;  // every rollout has it from its file
