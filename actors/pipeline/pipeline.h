@@ -53,7 +53,6 @@ inline PipelineOptions PipelineOptionsOf(const JobConfig& config, const PromptSe
   options.val_before_train = config.trainer.val_before_train;
   options.val_samples = config.trainer.val_n;
   for (const Prompt& prompt : val.prompts()) options.val_prompts.push_back(prompt.id);
-  options.response_length = config.rollout.response_length;
   options.checkpoints_dir = std::move(checkpoints_dir);
   return options;
 }

@@ -30,7 +30,6 @@ struct PipelineOptions {
   bool val_before_train = false;
   int64_t val_samples = 0;  // trainer.val_n, beside one greedy sample
   std::vector<uint64_t> val_prompts;
-  int64_t response_length = 0;  // for clip ratios
   std::string checkpoints_dir;  // holds step_N
 
   // While it is written its name ends in ".tmp" (actors/trainer/core/checkpoint.h).
