@@ -155,6 +155,8 @@ absl::Status PipelineDurable::ApplyDropped(const v1::GroupDropped& record) {
   assignments_.erase(record.sequence());
   if (record.reason() == "stale") {
     counters_.set_groups_dropped_stale(counters_.groups_dropped_stale() + 1);
+  } else if (record.reason() == "not generated") {
+    counters_.set_groups_dropped_not_generated(counters_.groups_dropped_not_generated() + 1);
   } else {
     counters_.set_groups_dropped_quarantined(counters_.groups_dropped_quarantined() + 1);
   }

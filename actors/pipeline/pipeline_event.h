@@ -99,6 +99,9 @@ struct Note {  // a line for people: events.jsonl and the log
   std::string kind;
   std::string text;
 };
+inline Note RewardFaultNote(const v1::RowScore& score) {
+  return {"reward_fault", "row " + score.row_id() + ": " + score.fault_text()};
+}
 struct FinishPipeline {  // the last action
   bool succeeded = false;
   bool interrupted = false;

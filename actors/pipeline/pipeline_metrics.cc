@@ -82,6 +82,9 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   metrics["rows/dropped"] =
       static_cast<double>(durable_.counters().rows_dropped_program() + durable_.counters().rows_dropped_small_group() +
                           durable_.counters().rows_dropped_not_finite());
+  metrics["groups/dropped_stale"] = static_cast<double>(durable_.counters().groups_dropped_stale());
+  metrics["groups/dropped_quarantined"] = static_cast<double>(durable_.counters().groups_dropped_quarantined());
+  metrics["groups/dropped_not_generated"] = static_cast<double>(durable_.counters().groups_dropped_not_generated());
   auto seconds = [&](BusyClock& clock) { return absl::ToDoubleSeconds(clock.Take(now)); };
   metrics["timing_s/gen"] = seconds(generating_);
   metrics["timing_s/reward"] = seconds(scoring_);
@@ -94,7 +97,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   metrics["perf/time_per_step"] = step_seconds;
   metrics["perf/total_num_tokens"] = tokens;
   metrics["perf/throughput"] = step_seconds > 0 ? tokens / step_seconds : 0;
-  saving_ = testing_ = absl::ZeroDuration();
+  saving_ = absl::ZeroDuration();
   step_began_ = now;
   return metrics;
 }

@@ -316,6 +316,8 @@ PipelineEvent PipelineSimulation::Generate(const CallRole& call, const v1::Gener
   }
   v1::GenerateResponse response;
   for (const v1::PromptTask& task : request.prompts()) {
+    int every = options_.not_generated_of;
+    if (every > 0 && !task.validation() && HashOf(task.group_id()) % static_cast<uint64_t>(every) == 0) continue;
     for (int32_t i = 0; i < task.n(); ++i) {
       v1::RowMeta* row = response.add_rows();
       row->set_row_id(task.group_id() + "-" + std::to_string(i));

@@ -24,6 +24,7 @@ struct SimulationOptions {
   int64_t damaged_step = 0;  // the first checkpoint of this step cannot be loaded
   int max_checkpoints = 0;   // trainer.max_checkpoints; 0: all are kept
   int publish_failures = 0;  // so many times there is no memory to publish a version
+  int not_generated_of = 0;  // every so many groups (by hash) the engine cannot make; 0: never
   int save_failures = 0;     // so many times the trainer cannot be reached for a checkpoint, though it counts as up
   int program_fault_of = 0;  // every so many rows (by hash) the reward program fails; 0: never
   int64_t disk_full_at = INT64_MAX;  // the step from which no rollout can write its rows

@@ -112,6 +112,7 @@ class PipelineState {
     std::map<std::string, v1::RowMeta> rows;            // generated, not scored
     std::map<std::string, std::vector<double>> scores;  // by group_id
     std::vector<std::string> done_rows;
+    int64_t dropped_rows = 0;  // the reward program's fault: in no mean
     Monotonic started;
   };
   struct Checkpoint {
@@ -218,7 +219,7 @@ class PipelineState {
   bool finished_ = false;
 
   BusyClock generating_, scoring_, referring_, updating_weights_;
-  absl::Duration saving_ = absl::ZeroDuration(), testing_ = absl::ZeroDuration();
+  absl::Duration saving_ = absl::ZeroDuration();
   std::optional<Monotonic> step_began_;
 };
 

@@ -214,6 +214,38 @@ TEST_CASE("Pipeline: rows of a failing reward program are dropped, their groups 
   CHECK(rows >= 9 * 8);
 }
 
+TEST_CASE("Pipeline: groups that the engine cannot make are refilled and counted as such", "[pipeline]") {
+  SimulationOptions options = Job(0, 2, 3);
+  options.not_generated_of = 5;
+  PipelineSimulation simulation(options);
+  RequireClean(simulation);
+  const std::map<std::string, double>& last = simulation.metrics().at(9);
+  double dropped = last.at("groups/dropped_not_generated");
+  CHECK(dropped > 0);
+  CHECK(last.at("training/last_group") == 35 + dropped);  // each one's place was taken by the next
+  CHECK(last.at("groups/dropped_quarantined") == 0);
+  CHECK(last.at("groups/dropped_stale") == 0);
+}
+
+TEST_CASE("Pipeline: validation leaves rows of a failing reward program out of its means and counts them",
+          "[pipeline]") {
+  SimulationOptions options = Job(0, 2, 3);
+  options.pipeline.val_prompts = {100, 101, 102, 103, 104, 105};
+  options.pipeline.val_samples = 4;
+  options.pipeline.test_freq = 9;
+  options.pipeline.max_dropped_fraction = 1;  // of few rows many may fail by chance
+  options.program_fault_of = 5;
+  PipelineSimulation simulation(options);
+  RequireClean(simulation);
+  double dropped = simulation.metrics().at(9).at("val-aux/val/rows/dropped");
+  CHECK(dropped > 0);
+  CHECK(dropped < 30);
+  options.program_fault_of = 0;
+  PipelineSimulation calm(options);
+  RequireClean(calm);
+  CHECK(calm.metrics().at(9).at("val-aux/val/rows/dropped") == 0);
+}
+
 TEST_CASE("Pipeline: a reward program that always fails ends the job with a reason", "[pipeline]") {
   SimulationOptions options = Job(0, 1, 3);
   options.program_fault_of = 1;

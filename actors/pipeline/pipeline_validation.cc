@@ -103,7 +103,12 @@ void PipelineState::OnValidationScores(const Call&, const v1::ScoreResponse& res
   for (const v1::RowScore& score : response.scores()) {
     auto row = validation_->rows.find(score.row_id());
     if (row == validation_->rows.end()) continue;
-    if (score.fault() != "program") validation_->scores[row->second.group_id()].push_back(score.score());
+    if (score.fault() == "program") {
+      ++validation_->dropped_rows;
+    } else {
+      validation_->scores[row->second.group_id()].push_back(score.score());
+    }
+    if (!score.fault().empty()) out_->actions.push_back(RewardFaultNote(score));
     validation_->rows.erase(row);
   }
 }
@@ -132,7 +137,7 @@ void PipelineState::FinishValidation(Monotonic now) {
     metrics["val-core/val/reward/best" + n] = best / static_cast<double>(sampled_groups);
   }
   if (greedy_groups > 0) metrics["val-core/val/reward_greedy/mean@1"] = greedy / static_cast<double>(greedy_groups);
-  testing_ += now - validation_->started;
+  metrics["val-aux/val/rows/dropped"] = static_cast<double>(validation_->dropped_rows);
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(now - validation_->started);
   to_release_.insert(to_release_.end(), validation_->done_rows.begin(), validation_->done_rows.end());
   v1::PipelineRecord record;
