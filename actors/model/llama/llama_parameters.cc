@@ -38,9 +38,9 @@ absl::StatusOr<LlamaParameters> LlamaParametersOf(const ModelConfig& config, con
 
   // Null for a parameter that the model does not have. What is fused begins at its first part: LayoutOf makes them
   // neighbours.
-  const auto at = [&](const std::string& name) -> const float* {
+  const auto at = [&](const std::string& name) -> float* {
     const WeightEntry* entry = layout.Find(name);
-    return entry == nullptr ? nullptr : reinterpret_cast<const float*>(weights.bytes().data() + entry->offset_bytes);
+    return entry == nullptr ? nullptr : reinterpret_cast<float*>(weights.bytes().data() + entry->offset_bytes);
   };
   LlamaParameters parameters{.embedding = at("model.embed_tokens.weight")};
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {

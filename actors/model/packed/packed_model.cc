@@ -6,10 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/model/llama/llama_parameters.h"
 #include "actors/model/packed/attention.h"
 #include "actors/model/packed/blocks.h"
 #include "actors/model/packed/gemm.h"
-#include "actors/model/packed/llama_weights.h"
 #include "actors/model/packed/lm_head.h"
 #include "actors/model/packed/packed_layout.h"
 #include "actors/model/packed/packed_logprobs.h"
@@ -18,8 +18,6 @@
 namespace troupe {
 
 using packed::AttentionShape;
-using packed::LlamaLayer;
-using packed::LlamaWeights;
 using packed::PackedLayout;
 
 // Memory that outlives a pass: a first touch of fresh pages costs more than the arithmetic of a small layer.
@@ -54,7 +52,7 @@ float* Grow(std::vector<float>& buffer, int64_t count) {
 
 class LlamaPackedModel final : public PackedModel {
  public:
-  LlamaPackedModel(const ModelConfig& config, const ModelWeights& weights, LlamaWeights pointers)
+  LlamaPackedModel(const ModelConfig& config, const ModelWeights& weights, LlamaParameters pointers)
       : config_(config), handle_(weights), w_(std::move(pointers)) {
     shape_ = {.heads = config.num_attention_heads, .kv_heads = config.num_key_value_heads, .head_dim = config.head_dim};
     eps_ = static_cast<float>(config.rms_norm_eps);
@@ -79,11 +77,11 @@ class LlamaPackedModel final : public PackedModel {
                                    PackedTape& tape);
   void Angles(PackedTape& tape, absl::Span<const PackedGroup> groups);
   void Embed(const PackedLayout& layout, float* residual);
-  void ForwardLayer(const LlamaLayer& w, const PackedTape& tape, PackedTape::Layer& kept, float* residual);
-  void BackwardLayer(const LlamaLayer& w, const LlamaLayer& g, PackedTape& tape, PackedTape::Layer& kept,
-                     bool accumulate);
+  void ForwardLayer(const LlamaLayerParameters& w, const PackedTape& tape, PackedTape::Layer& kept, float* residual);
+  void BackwardLayer(const LlamaLayerParameters& w, const LlamaLayerParameters& g, PackedTape& tape,
+                     PackedTape::Layer& kept, bool accumulate);
   void BackwardHead(PackedTape& tape, absl::Span<const float> d_logprobs, absl::Span<const float> d_entropy,
-                    bool accumulate, const LlamaWeights& g);
+                    bool accumulate, const LlamaParameters& g);
   packed::LmHead Head(const PackedTape& tape) const {
     return {.weight = w_.lm_head,
             .vocab_size = config_.vocab_size,
@@ -93,7 +91,7 @@ class LlamaPackedModel final : public PackedModel {
 
   const ModelConfig config_;
   const ModelWeights handle_;  // keeps the pointers valid
-  const LlamaWeights w_;
+  const LlamaParameters w_;
   AttentionShape shape_;
   float eps_ = 0;
 
@@ -132,7 +130,7 @@ void LlamaPackedModel::Embed(const PackedLayout& layout, float* residual) {
   }
 }
 
-void LlamaPackedModel::ForwardLayer(const LlamaLayer& w, const PackedTape& tape, PackedTape::Layer& kept,
+void LlamaPackedModel::ForwardLayer(const LlamaLayerParameters& w, const PackedTape& tape, PackedTape::Layer& kept,
                                     float* residual) {
   const int64_t rows = tape.layout.rows();
   const int64_t hidden = config_.hidden_size;
@@ -197,7 +195,7 @@ absl::StatusOr<PackedScores> LlamaPackedModel::Run(absl::Span<const PackedGroup>
 
 // Fills grad_ with d loss / d residual after the last layer.
 void LlamaPackedModel::BackwardHead(PackedTape& tape, absl::Span<const float> d_logprobs,
-                                    absl::Span<const float> d_entropy, bool accumulate, const LlamaWeights& g) {
+                                    absl::Span<const float> d_entropy, bool accumulate, const LlamaParameters& g) {
   const int64_t rows = tape.layout.rows();
   const int64_t hidden = config_.hidden_size;
   const int64_t scored_rows = static_cast<int64_t>(tape.layout.scored.size());
@@ -217,7 +215,7 @@ void LlamaPackedModel::BackwardHead(PackedTape& tape, absl::Span<const float> d_
   }
 }
 
-void LlamaPackedModel::BackwardLayer(const LlamaLayer& w, const LlamaLayer& g, PackedTape& tape,
+void LlamaPackedModel::BackwardLayer(const LlamaLayerParameters& w, const LlamaLayerParameters& g, PackedTape& tape,
                                      PackedTape::Layer& kept, bool accumulate) {
   const int64_t rows = tape.layout.rows();
   const int64_t hidden = config_.hidden_size;
@@ -252,7 +250,7 @@ void LlamaPackedModel::BackwardLayer(const LlamaLayer& w, const LlamaLayer& g, P
 
 void LlamaPackedModel::Backward(PackedTape& tape, absl::Span<const float> d_logprobs, absl::Span<const float> d_entropy,
                                 bool accumulate, ModelWeights& gradients) {
-  const LlamaWeights g = packed::LlamaWeightsOf(config_, gradients).value();  // same layout as the weights: cannot fail
+  const LlamaParameters g = LlamaParametersOf(config_, gradients).value();  // same layout as the weights: cannot fail
   const int64_t hidden = config_.hidden_size;
   BackwardHead(tape, d_logprobs, d_entropy, accumulate, g);
   for (size_t i = w_.layers.size(); i-- > 0;) {
@@ -271,7 +269,7 @@ void LlamaPackedModel::Backward(PackedTape& tape, absl::Span<const float> d_logp
 
 absl::StatusOr<std::unique_ptr<PackedModel>> PackedModel::Create(const ModelConfig& config,
                                                                  const ModelWeights& weights) {
-  absl::StatusOr<LlamaWeights> pointers = packed::LlamaWeightsOf(config, weights);
+  absl::StatusOr<LlamaParameters> pointers = LlamaParametersOf(config, weights);
   if (!pointers.ok()) return pointers.status();
   return std::make_unique<LlamaPackedModel>(config, weights, *std::move(pointers));
 }
