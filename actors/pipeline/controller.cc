@@ -21,6 +21,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/file_lock.h"
 #include "runtime/worker/actor_directory.h"
 
 namespace troupe {
@@ -46,6 +47,10 @@ class Controller::Impl {
   absl::Status Start(ActorContext& context) {
     context_ = &context;
     head_ = std::make_unique<HeadClient>(context.HeadChannel(), context.self());
+    const std::string& output_dir = context.setting().output_dir;
+    absl::StatusOr<FileLock> lock = FileLock::Acquire(output_dir + "/controller.lock");
+    if (!lock.ok()) return Annotate(lock.status(), "another job's controller works in " + output_dir);
+    lock_ = *std::move(lock);
     absl::Status status = Prepare();
     if (!status.ok()) {  // not worth a restart: the same would be wrong again
       std::fprintf(stderr, "%s\n", StatusText(status).c_str());
@@ -255,6 +260,7 @@ class Controller::Impl {
   ActorContext* context_ = nullptr;
   JobConfig config_;
   std::string checkpoints_dir_;
+  std::optional<FileLock> lock_;  // Of the run's folder, while this process lives: its files have one writer.
   std::unique_ptr<HeadClient> head_;
   std::unique_ptr<RunFiles> files_;
   ControllerLogOptions log_options_;

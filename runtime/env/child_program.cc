@@ -20,6 +20,8 @@ extern char** environ;
 namespace troupe {
 namespace {
 
+constexpr size_t kPumpBytesMax = 1 << 20;
+
 // How often, 2 ms apart, a program is looked at before it is killed.
 constexpr int kEndingPolls = 25;
 
@@ -99,7 +101,7 @@ bool ChildProgram::PumpInput() {
 
 bool ChildProgram::PumpOutput(std::deque<std::string>& lines) {
   char buffer[1 << 16];
-  while (true) {
+  for (size_t taken = 0; taken < kPumpBytesMax; taken += sizeof(buffer)) {
     ssize_t got = ::read(stdout_.get(), buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == EAGAIN;
@@ -112,6 +114,7 @@ bool ChildProgram::PumpOutput(std::deque<std::string>& lines) {
     partial_.erase(0, begin);
     if (partial_.size() > kProgramLineBytesMax) return false;
   }
+  return true;  // The rest comes with the next call: a program that floods does not keep its reader.
 }
 
 std::string ChildProgram::Ending() {

@@ -109,6 +109,7 @@ v1::Node Cluster::NodeView(const NodeId& id) const {
   *view.mutable_used() = used.ToProto();
   view.set_version(node.info.version());
   view.set_address(node.info.agent_endpoint());
+  *view.mutable_labels() = node.info.labels();
   return view;
 }
 

@@ -12,6 +12,7 @@ namespace troupe::scheduler {
 namespace {
 
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(60);  // Of a decision, for calls without a deadline.
+constexpr absl::Duration kCancelWaitMax = absl::Hours(1);     // Then the caller asks again.
 constexpr absl::Duration kFollowInterval = absl::Milliseconds(200);
 constexpr size_t kLogLinesPerRead = 1000;
 
@@ -59,7 +60,7 @@ grpc::Status HeadService::CancelJob(grpc::ServerContext* context, const v1::Canc
                                     v1::Job* response) {
   Answer answer = Ask(context, scheduler::CancelJob{0, *request});
   if (!answer.status.ok()) return ToGrpc(answer.status);
-  Monotonic deadline = DeadlineOf(*context, absl::InfiniteDuration());
+  Monotonic deadline = std::min(DeadlineOf(*context, absl::InfiniteDuration()), MonotonicNow() + kCancelWaitMax);
   // A caller that has gone is noticed at the deadline or the job's end, whichever comes first; both are bounded by the
   // grace.
   auto stop = [&] { return closed_.load() || context->IsCancelled(); };

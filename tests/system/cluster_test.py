@@ -65,6 +65,21 @@ class ClusterTest(SystemTest):
         self.assertEqual(sorted(surviving_steps(self.run_folder)), list(range(1, 121)))
         self.wait_for("its workers are gone", lambda: not self.home.workers(), 15)
 
+    def test_the_folder_of_a_live_job_is_refused_to_another(self):
+        self.start_head()
+        self.start_node()
+        job = self.submit("trainer.total_steps=100000")
+        self.wait_for("it trains", lambda: len(surviving_steps(self.run_folder)) >= 1, 40)
+        for command in ("submit", "run"):
+            code, _, err = self.home.call(command, self.home.copy_example("even_digits"), "trainer.resume=auto",
+                                          "trainer.total_steps=100000", f"trainer.output_dir={self.run_folder}")
+            self.assertEqual(code, 2, err)
+            self.assertIn("a job works in", err)
+        seen = len(surviving_steps(self.run_folder))
+        self.wait_for("it goes on", lambda: len(surviving_steps(self.run_folder)) > seen, 20)
+        self.assertEqual(self.state(job), "JOB_RUNNING")
+        self.assertEqual(self.home.call("cancel", job, "--grace", "5s")[0], 0)
+
     def test_cancel_works_in_every_state_and_is_safe_to_repeat(self):
         self.start_head()
         job = self.submit("trainer.total_steps=100000")  # no node: it waits

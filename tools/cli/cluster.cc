@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe head, troupe node.
+#include <cstdlib>
 #include <iostream>
 
 #include "runtime/agent/node_agent.h"
@@ -37,11 +38,7 @@ int HeadCommand(const Options& options, SignalWaiter& signals) {
   std::string listen = options.listen.empty() ? "127.0.0.1:7400" : options.listen;
   head_options.addresses = {listen};
   head_options.security = *security;
-  absl::Status fatal;
-  head_options.on_fatal = [&](const absl::Status& status) {
-    fatal = status;
-    signals.Wake();
-  };
+  head_options.on_fatal = [&](const absl::Status&) { signals.Wake(); };
   absl::StatusOr<std::unique_ptr<HeadServer>> head = HeadServer::Start(std::move(head_options));
   if (!head.ok()) return Report(head.status());
   std::string address = listen.substr(0, listen.rfind(':') + 1) + std::to_string((*head)->port());
@@ -51,11 +48,12 @@ int HeadCommand(const Options& options, SignalWaiter& signals) {
             << std::flush;
   while (signals.Wait(kIdleWait) == 0 && (*head)->status().ok()) {
   }
-  absl::Status status = (*head)->status();
+  if (absl::Status status = (*head)->status(); !status.ok()) {
+    Report(status);
+    std::_Exit(kJobFailed);  // what is in flight cannot be made durable, and the disk may never answer
+  }
   (*head)->Shutdown();
-  if (status.ok()) return kDone;
-  Report(status);
-  return kJobFailed;
+  return kDone;
 }
 
 int NodeCommand(const Options& options, SignalWaiter& signals) {

@@ -244,7 +244,9 @@ int Follow(const HeadClient& head, const std::string& job_id, const FollowOption
       PrintSummary(job, view, elapsed, options);
       return ExitStatus(job, signals_seen);
     }
-    if (absl::Status status = watcher.status(); !status.ok()) {
+    absl::Status status = options.broken();
+    if (status.ok()) status = watcher.status();
+    if (!status.ok()) {
       screen.Erase();
       return Report(status);
     }

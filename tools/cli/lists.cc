@@ -3,6 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <iostream>
+#include <map>
 
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
@@ -16,6 +17,7 @@ namespace troupe::cli {
 namespace {
 
 constexpr absl::Duration kWatchEvery = absl::Seconds(1);
+constexpr int kJobsShownMax = 10'000;
 
 std::string Age(int64_t unix_ms) {
   return unix_ms == 0 ? "-" : ShortDuration(absl::ToDoubleSeconds(WallNow() - absl::FromUnixMillis(unix_ms)));
@@ -62,13 +64,21 @@ std::string Share(double used, double total) {
   return text;
 }
 
+std::string LabelsText(const v1::Node& node) {
+  std::map<std::string, std::string> sorted(node.labels().begin(), node.labels().end());
+  std::string text;
+  for (const auto& [key, value] : sorted) text += (text.empty() ? "" : ",") + key + "=" + value;
+  return text.empty() ? "-" : text;
+}
+
 std::string NodesTable(const v1::ListNodesResponse& response) {
-  TextTable table({"NODE", "STATE", "CPUS", "MEMORY", "DEVICES", "HEARTBEAT", "VERSION"});
+  TextTable table({"NODE", "STATE", "CPUS", "MEMORY", "DEVICES", "HEARTBEAT", "VERSION", "LABELS"});
   for (const v1::Node& node : response.nodes()) {
     table.Add({node.node_id(), node.state(), Share(node.used().cpus(), node.total().cpus()),
                ShortBytes(static_cast<double>(node.total().memory_bytes())),
                Share(node.used().devices(), node.total().devices()) + " " + node.total().device_kind(),
-               ShortDuration(static_cast<double>(node.last_heartbeat_ms_ago()) / 1000) + " ago", node.version()});
+               ShortDuration(static_cast<double>(node.last_heartbeat_ms_ago()) / 1000) + " ago", node.version(),
+               LabelsText(node)});
   }
   return table.ToText();
 }
@@ -109,7 +119,20 @@ int List(const Options& options, SignalWaiter& signals, const Request& request,
 }  // namespace
 
 int JobsCommand(const Options& options, SignalWaiter& signals) {
-  return List<v1::ListJobsRequest, v1::ListJobsResponse>(options, signals, {}, &v1::Head::Stub::ListJobs, JobsTable);
+  absl::StatusOr<HeadClient> head = HeadClient::Make(options.connection);
+  if (!head.ok()) return Report(head.status());
+  return Show(options, signals, [&]() -> absl::StatusOr<std::string> {
+    v1::ListJobsResponse all;
+    v1::ListJobsRequest request;
+    do {
+      TROUPE_ASSIGN_OR_RETURN(v1::ListJobsResponse page, head->Call(&v1::Head::Stub::ListJobs, request));
+      request.set_page_token(page.next_page_token());
+      all.mutable_jobs()->MergeFrom(page.jobs());
+    } while (!request.page_token().empty() && all.jobs_size() < kJobsShownMax);
+    all.set_next_page_token(request.page_token());
+    bool machine = options.output == "json" || options.output == "yaml";
+    return machine ? Machine(all) : JobsTable(all);
+  });
 }
 
 int NodesCommand(const Options& options, SignalWaiter& signals) {

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "runtime/agent/node_agent.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
@@ -27,7 +28,7 @@ constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
 // The head, the node and their folder; gone with this object.
 class PrivateCluster {
  public:
-  static absl::StatusOr<std::unique_ptr<PrivateCluster>> Start() {
+  static absl::StatusOr<std::unique_ptr<PrivateCluster>> Start(SignalWaiter& signals) {
     auto cluster = std::unique_ptr<PrivateCluster>(new PrivateCluster);
     TROUPE_ASSIGN_OR_RETURN(cluster->folder_, PrivateFolder::Make());
     RpcSecurity security;
@@ -35,6 +36,11 @@ class PrivateCluster {
     HeadOptions head;
     head.data_dir = cluster->folder_->path() + "/head";
     head.security = security;
+    head.on_fatal = [cluster = cluster.get(), &signals](const absl::Status& status) {
+      MutexLock lock(cluster->mutex_);
+      cluster->fatal_ = status;
+      signals.Wake();
+    };
     TROUPE_ASSIGN_OR_RETURN(cluster->head_, HeadServer::Start(std::move(head)));
     std::string target = "127.0.0.1:" + std::to_string(cluster->head_->port());
     AgentOptions agent;
@@ -56,13 +62,24 @@ class PrivateCluster {
       if (!status.ok()) std::cerr << "troupe: " << MessageOf(status) << "\n";
     }
     agent_.reset();
-    if (head_ != nullptr) head_->Shutdown();
+    if (!fatal().ok()) {
+      static_cast<void>(head_.release());  // its end would wait for a disk that may not answer
+    } else if (head_ != nullptr) {
+      head_->Shutdown();
+    }
   }
 
   const HeadClient& client() const { return *client_; }
+  // Not OK when the head can decide nothing any more.
+  absl::Status fatal() {
+    MutexLock lock(mutex_);
+    return fatal_;
+  }
 
  private:
   PrivateCluster() = default;
+  Mutex mutex_;
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<PrivateFolder> folder_;  // removed last
   std::unique_ptr<HeadServer> head_;
   std::unique_ptr<NodeAgent> agent_;
@@ -79,7 +96,7 @@ int Run(JobConfig config, const Options& options, SignalWaiter& signals) {
   if (!options.quiet) {
     std::cerr << (folder->continues ? "going on with the run in " : "running in ") << folder->path << "\n";
   }
-  absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster = PrivateCluster::Start();
+  absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster = PrivateCluster::Start(signals);
   if (!cluster.ok()) return Report(cluster.status());
   v1::SubmitJobRequest request;
   request.set_request_id(RandomHex(16));
@@ -89,6 +106,7 @@ int Run(JobConfig config, const Options& options, SignalWaiter& signals) {
   if (!response.ok()) return Report(response.status());
   FollowOptions follow;
   follow.output_dir = folder->path;
+  follow.broken = [&] { return (*cluster)->fatal(); };
   follow.quiet = options.quiet;
   follow.json_summary = options.json_summary;
   return Follow(client, response->job_id(), follow, signals);

@@ -50,6 +50,11 @@ absl::StatusOr<RunFolder> Take(const std::string& folder, JobConfig& config) {
     return absl::FailedPreconditionError("another run holds " + folder + " (" + MessageOf(lock.status()) +
                                          "); wait for it, or choose another trainer.output_dir");
   }
+  // A submitted job is no child of the command that submitted it: its controller holds the folder while it works.
+  if (absl::Status held = FileLock::Acquire(folder + "/controller.lock").status(); !held.ok()) {
+    return absl::FailedPreconditionError("a job works in " + folder + " (" + MessageOf(held) +
+                                         "); wait for it ('troupe jobs'), or choose another trainer.output_dir");
+  }
   RunFolder run{folder, *std::move(lock)};
   bool exists = FileExists(folder + "/job.yaml");
   if (exists) {
