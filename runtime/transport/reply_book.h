@@ -93,7 +93,10 @@ class ReplyBook {
     return entry.reply.has_value() && entry.reply->ok() ? (*entry.reply)->size() : 0;
   }
   void Expire(Monotonic now) {
-    while (!deadlines_.empty() && deadlines_.begin()->first <= now) Acknowledge(deadlines_.begin()->second);
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+      const Key key = deadlines_.begin()->second;  // Acknowledge erases where it lies.
+      Acknowledge(key);
+    }
   }
 
   const ReplyBookLimits limits_;

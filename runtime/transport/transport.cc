@@ -152,7 +152,10 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
       CallEnvelope(*id, target.life, std::move(outgoing.method), std::move(outgoing.arguments), timeout);
   if (streams) *envelope.mutable_call()->mutable_window() = GrantOf(0, outgoing.window.items, outgoing.window.bytes);
   if (may_repeat) *envelope.mutable_call()->mutable_retry() = KeyOf(caller_id_, *id);
-  if (absl::Status sent = stream->Send(std::move(envelope)); !sent.ok()) Complete(*id, NotSent(target.life, sent));
+  absl::Status sent = stream->Send(std::move(envelope));
+  // The stream's end, which is still to be told, sends what may be repeated again.
+  bool sent_again = may_repeat && absl::IsUnavailable(sent);
+  if (!sent.ok() && !sent_again) Complete(*id, NotSent(target.life, sent));
   return *id;
 }
 
