@@ -66,6 +66,7 @@ int main() {
   }
   // [/group]
   double largest = 0;
-  for (double value : server.Call<&Server::Parameters>().Get().value()) largest = std::max(largest, value);
+  const std::vector<double> parameters = server.Call<&Server::Parameters>().Get().value();
+  for (double value : parameters) largest = std::max(largest, value);
   std::cout << (largest < 0.5 ? "converges" : "does not converge") << "\n";
 }

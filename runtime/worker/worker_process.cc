@@ -23,6 +23,7 @@ constexpr int kHeartbeatsPerHangTimeout = 10;
 constexpr absl::Duration kServerGrace = absl::Seconds(1);
 // Of a worker whom its agent does not know.
 constexpr absl::Duration kUnknownGrace = absl::Seconds(5);
+constexpr absl::Duration kStartFailedGrace = absl::Seconds(10);
 constexpr absl::Duration kStopPoll = absl::Milliseconds(100);
 
 ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptions& options,
@@ -129,7 +130,11 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   if (!setting.head_endpoint.empty()) {
     follower_ = std::make_unique<DirectoryFollower>(context_->HeadChannel(), setting.self.path.job, *directory_);
   }
-  TROUPE_RETURN_IF_ERROR(cell_->Start());
+  if (absl::Status started = cell_->Start(); !started.ok()) {
+    // It still ends on its own thread, with what this object holds.
+    static_cast<void>(cell_->Stop("it could not start", MonotonicNow() + kStartFailedGrace));
+    return started;
+  }
   host_.Add(cell_);
   return absl::OkStatus();
 }
