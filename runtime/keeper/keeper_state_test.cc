@@ -170,6 +170,13 @@ TEST_CASE("ExitEvidence: the cause follows from what is known", "[keeper]") {
   CHECK(full.text() == "SIGKILL, not sent by Troupe; peak RSS 15.0 GiB of 16.0 GiB: probably out of memory");
   CHECK(CauseOf({.signaled = true, .signal = SIGKILL, .machine_oom_kills = 1}).kind() == v1::ExitCause::OUT_OF_MEMORY);
   CHECK(CauseOf({.exit_code = 1, .group_oom_kills = 1}).kind() == v1::ExitCause::OUT_OF_MEMORY);
+  // A counter that did not move says that it was not the kernel, however much memory there was.
+  ExitEvidence big{.signaled = true, .signal = SIGKILL, .peak_rss_bytes = 15 * kGiB, .memory_bytes = 16 * kGiB};
+  big.machine_oom_kills = 0;
+  CHECK(CauseOf(big).kind() == v1::ExitCause::SIGNALED);
+  big.machine_oom_kills = 1;
+  big.group_oom_kills = 0;
+  CHECK(CauseOf(big).kind() == v1::ExitCause::SIGNALED);
   CHECK(CauseOf({.tree_processes_killed = 2}).text() ==
         "exited with status 0; 2 process(es) it left behind were killed");
 }

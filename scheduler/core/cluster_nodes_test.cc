@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that come, go and come back; heads that end. ClusterFixture checks replay and invariants after every step.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "scheduler/core/cluster_fixture.h"
 
@@ -117,6 +118,10 @@ TEST_CASE("Cluster nodes: older epochs, other protocols and doubles are refused"
   CHECK(Of<CloseSession>(f.FromAgent(3, other))[0].reason.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(Of<CloseSession>(f.FromAgent(4, Registration("n1", 8, 2)))[0].reason.code() ==
         absl::StatusCode::kAlreadyExists);
+  // The largest number would leave none for the next incarnation.
+  std::vector<Action> damaged = f.FromAgent(5, Registration("n3", 8, 2, std::numeric_limits<uint64_t>::max()));
+  REQUIRE(Of<CloseSession>(damaged).size() == 1);
+  CHECK(Of<CloseSession>(damaged)[0].reason.code() == absl::StatusCode::kInvalidArgument);
   CHECK(Of<CloseSession>(f.Heartbeat(1, 7))[0].session == 1);
   CHECK(Of<CloseSession>(f.Heartbeat(1, 1))[0].reason.code() == absl::StatusCode::kAborted);
 }

@@ -2,6 +2,7 @@
 #include "scheduler/core/placement.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <random>
 
 namespace troupe::scheduler {
@@ -133,6 +134,16 @@ TEST_CASE("Job spec: absurd values are refused by name", "[placement]") {
   role->mutable_resources()->set_cpus(-1);
   CHECK(std::string(CheckJobSpec(spec).message()) ==
         "role 'rollout': resources: cpus is -1: it must be between 0 and 1000000");
+  role->mutable_resources()->set_cpus(1);
+  role->mutable_resources()->set_memory_bytes(std::numeric_limits<int64_t>::max());
+  CHECK(std::string(CheckJobSpec(spec).message()).find("memory_bytes is 9223372036854775807") != std::string::npos);
+  role->mutable_resources()->set_memory_bytes(kMemoryBytesMax);
+  CHECK(CheckJobSpec(spec).ok());
+  role->mutable_restart()->set_backoff_max_ms(std::numeric_limits<int64_t>::max());
+  CHECK(std::string(CheckJobSpec(spec).message()).find("backoff_max_ms is") != std::string::npos);
+  role->clear_restart();
+  spec.set_stop_grace_ms(-1);
+  CHECK(std::string(CheckJobSpec(spec).message()).find("stop_grace_ms is -1") != std::string::npos);
 }
 
 }  // namespace

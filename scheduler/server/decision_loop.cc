@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
@@ -30,7 +32,9 @@ absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions op
   loop->store_->Append({}, [durable](absl::Status status) { durable->set_value(std::move(status)); });
   std::future<absl::Status> recorded = durable->get_future();
   if (recorded.wait_for(absl::ToChronoNanoseconds(loop->options_.commit_timeout)) != std::future_status::ready) {
-    static_cast<void>(loop->store_.release());  // Its end would wait for the disk, too.
+    // Left to the end of the process: its own end would wait for the disk, and a late commit would find it gone.
+    static auto* const left = new std::vector<std::unique_ptr<DecisionLoop>>;
+    left->push_back(std::move(loop));
     return absl::DeadlineExceededError("the disk under the head's records does not answer");
   }
   TROUPE_RETURN_IF_ERROR(Annotate(recorded.get(), "the new term could not be recorded"));

@@ -106,5 +106,14 @@ TEST_CASE("DecisionLoop: a commit that takes too long ends it, and what it would
   CHECK(f.answers == 0);
 }
 
+TEST_CASE("DecisionLoop: it does not start on a disk that does not answer", "[loop]") {
+  auto owned = std::make_unique<HeldStore>();
+  HeldStore* store = owned.get();
+  store->Hold();
+  absl::Status status = DecisionLoop::Start({.commit_timeout = absl::Milliseconds(50)}, std::move(owned)).status();
+  CHECK(status.code() == absl::StatusCode::kDeadlineExceeded);
+  store->Release(absl::OkStatus());  // A late answer does no harm: what it is for was kept.
+}
+
 }  // namespace
 }  // namespace troupe::scheduler
