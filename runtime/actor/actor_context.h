@@ -13,6 +13,7 @@
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
+#include "runtime/actor/spawn_actor.h"
 #include "runtime/actor/strand.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
@@ -100,11 +101,7 @@ class ActorContext {
   template <typename T, typename... Args>
   absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
     if (spawner_ == nullptr) return absl::FailedPreconditionError("this process spawns no actors");
-    absl::StatusOr<ActorAddress> address =
-        spawner_->Spawn(internal::ClassName<T>(), internal::EncodeInit<T>(std::forward<Args>(args)...),
-                        std::move(options), &setting_.self);
-    if (!address.ok()) return address.status();
-    return MakeRef<T>(*std::move(address));
+    return internal::SpawnActor<T>(*spawner_, router_, std::move(options), &setting_.self, std::forward<Args>(args)...);
   }
   void SetSpawner(ActorSpawner* spawner) { spawner_ = spawner; }
   // The actor's own wish to end: it takes no more messages, and OnStop follows.

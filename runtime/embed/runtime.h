@@ -24,6 +24,7 @@
 #include "runtime/actor/group.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
+#include "runtime/actor/spawn_actor.h"
 #include "runtime/rpc/security.h"
 
 namespace troupe {
@@ -48,10 +49,7 @@ class Runtime {
   // Constructs the actor with `args` and returns when its OnStart has ended. Errors as of ActorSpawner::Spawn.
   template <typename T, typename... Args>
   absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
-    absl::StatusOr<ActorAddress> address = spawner().Spawn(
-        internal::ClassName<T>(), internal::EncodeInit<T>(std::forward<Args>(args)...), std::move(options), nullptr);
-    if (!address.ok()) return address.status();
-    return Ref<T>(*std::move(address), router());
+    return internal::SpawnActor<T>(spawner(), router(), std::move(options), nullptr, std::forward<Args>(args)...);
   }
 
   // `size` actors with the same options and arguments; the name of member i is "name.i". If one fails to start, those
@@ -76,9 +74,7 @@ class Runtime {
   // UNIMPLEMENTED). NOT_FOUND: there is none.
   template <typename T>
   absl::StatusOr<Ref<T>> Find(const std::string& name) const {
-    absl::StatusOr<ActorInfo> info = spawner().Find(name);
-    if (!info.ok()) return info.status();
-    return Ref<T>(info->address, router());
+    return internal::FindActor<T>(spawner(), router(), name);
   }
   // The newest life of the actor that a ref names. NOT_FOUND: it has ended for good.
   template <typename T>

@@ -29,6 +29,7 @@
 #include "runtime/actor/group.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
+#include "runtime/actor/spawn_actor.h"
 #include "runtime/base/monotonic.h"
 
 namespace troupe::testing {
@@ -52,16 +53,11 @@ class Simulation {
   // As of Runtime (runtime/embed/runtime.h); `own_thread` has no effect.
   template <typename T, typename... Args>
   absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
-    absl::StatusOr<ActorAddress> address = spawner().Spawn(
-        internal::ClassName<T>(), internal::EncodeInit<T>(std::forward<Args>(args)...), std::move(options), nullptr);
-    if (!address.ok()) return address.status();
-    return Ref<T>(*std::move(address), router());
+    return internal::SpawnActor<T>(spawner(), router(), std::move(options), nullptr, std::forward<Args>(args)...);
   }
   template <typename T>
   absl::StatusOr<Ref<T>> Find(const std::string& name) {
-    absl::StatusOr<ActorInfo> info = spawner().Find(name);
-    if (!info.ok()) return info.status();
-    return Ref<T>(info->address, router());
+    return internal::FindActor<T>(spawner(), router(), name);
   }
   template <typename T>
   absl::Status Stop(const Ref<T>& ref, const std::string& reason, absl::Duration grace = absl::Seconds(30)) {
