@@ -10,44 +10,12 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/status.h"
 #include "runtime/transport/client_stream.h"
+#include "runtime/transport/envelopes.h"
 #include "runtime/transport/transport_service.h"
 
 namespace troupe {
 namespace {
-
-absl::StatusOr<std::string> ResultOf(v1::ActorReply&& reply) {
-  if (reply.status().code() == 0) return std::move(*reply.mutable_result());
-  return WithCallError(FromErrorStatus(reply.status()), reply.error());
-}
-
-v1::Envelope CallEnvelope(uint64_t id, const ActorLife& target, std::string method, std::string arguments,
-                          absl::Duration timeout) {
-  v1::Envelope envelope;
-  v1::ActorCall& call = *envelope.mutable_call();
-  call.set_call_id(id);
-  *call.mutable_target() = target.ToProto();
-  call.set_method(std::move(method));
-  call.set_arguments(std::move(arguments));
-  call.set_deadline_ms(std::max<int64_t>(absl::ToInt64Milliseconds(timeout), 1));
-  return envelope;
-}
-
-v1::StreamGrant GrantOf(uint64_t id, size_t items, size_t bytes) {
-  v1::StreamGrant grant;
-  grant.set_call_id(id);
-  grant.set_items(items);
-  grant.set_bytes(bytes);
-  return grant;
-}
-
-v1::RetryKey KeyOf(uint64_t caller, uint64_t number) {
-  v1::RetryKey key;
-  key.set_caller(caller);
-  key.set_number(number);
-  return key;
-}
 
 // What a stream may end with when its process may be reached again.
 bool MayComeBack(const absl::Status& status) {
@@ -194,10 +162,12 @@ void Transport::Cancel(uint64_t id) {
 
 std::shared_ptr<ClientStream> Transport::StreamOf(const OpenCall& call) const {
   MutexLock lock(mutex_);
-  for (const auto& [endpoint, open] : streams_) {
-    if (open->id() == call.stream) return open;
-  }
-  return nullptr;
+  return OpenStream(call.stream);
+}
+
+std::shared_ptr<ClientStream> Transport::OpenStream(uint64_t id) const {
+  auto found = std::find_if(streams_.begin(), streams_.end(), [id](const auto& s) { return s.second->id() == id; });
+  return found == streams_.end() ? nullptr : found->second;
 }
 
 void Transport::Abandon(const OpenCall& call) {
@@ -219,9 +189,7 @@ void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
     const OpenCall* call = calls_.Find(id);
     if (call == nullptr) return;
     sink = call->sink;
-    for (const auto& [endpoint, open] : streams_) {
-      if (open->id() == call->stream) stream = open;
-    }
+    stream = OpenStream(call->stream);
   }
   if (sink != nullptr) return sink->Grant(items, bytes);
   if (stream == nullptr) return;

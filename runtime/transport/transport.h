@@ -82,6 +82,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   void Acknowledge(const OpenCall& call);
   // Null when it has ended.
   std::shared_ptr<ClientStream> StreamOf(const OpenCall& call) const;
+  std::shared_ptr<ClientStream> OpenStream(uint64_t id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeItem(v1::StreamItem&& item);
   void Complete(uint64_t id, absl::StatusOr<std::string> result);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
