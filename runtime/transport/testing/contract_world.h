@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The actors and processes of the contract suite (contract_test.cc): a World is a caller, and actors that it calls over
+// one transport. A new transport adds a World to OverEach.
+#pragma once
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/actor/actor.h"
+#include "runtime/actor/actor_host.h"
+#include "runtime/actor/wait.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/random.h"
+#include "runtime/rpc/server.h"
+#include "runtime/transport/testing/cut_proxy.h"
+#include "runtime/transport/transport.h"
+
+namespace troupe {
+namespace {
+
+class Subject : public Actor {
+ public:
+  std::string Echo(std::string text) { return text; }
+  absl::Status Fail(const std::string& why) { return absl::DataLossError(why); }
+  void Throw() { throw std::runtime_error("broken inside"); }
+  // The numbers must come in order.
+  absl::Status Next(int64_t n) {
+    if (n != next_) return absl::FailedPreconditionError("expected " + std::to_string(next_));
+    ++next_;
+    return absl::OkStatus();
+  }
+  absl::Status NextRepeated(int64_t n) { return Next(n); }
+  Future<int64_t> GateRepeated() { return Promise<int64_t>(gate_).TakeFuture(); }
+  int64_t Count() const { return next_; }
+  Future<int64_t> Gate() { return gate_.TakeFuture(); }
+  void Open(int64_t value) { gate_.Set(value); }
+  void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
+  std::string Big(int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); }
+  Stream<int64_t> Numbers(int64_t n, const std::string& error) {
+    struct Guard {
+      ~Guard() { ++ended; }
+    } guard;
+    for (int64_t i = 0; i < n; ++i) {
+      produced = i + 1;
+      co_yield i;
+    }
+    if (!error.empty()) co_return absl::DataLossError(error);
+    co_return absl::OkStatus();
+  }
+  Stream<std::string> Blobs(int64_t n, int64_t bytes) {
+    for (int64_t i = 0; i < n; ++i) {
+      produced = i + 1;
+      co_yield std::string(static_cast<size_t>(bytes), 'x');
+    }
+    co_return absl::OkStatus();
+  }
+  Task<std::string> AskThroughRef(Ref<Subject> other, std::string text) {
+    co_return co_await other.Call<&Subject::Echo>(text);
+  }
+  Ref<Subject> Pass(Ref<Subject> other) { return other; }
+
+  inline static std::atomic<int> produced{0};
+  inline static std::atomic<int> ended{0};
+
+ private:
+  int64_t next_ = 0;
+  Promise<int64_t> gate_;
+};
+TROUPE_RETRY(Subject, NextRepeated, 3);
+TROUPE_RETRY(Subject, GateRepeated, 3);
+TROUPE_REENTRANT(Subject, Numbers);
+TROUPE_REENTRANT(Subject, Blobs);
+TROUPE_ACTOR(Subject,
+             TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Big, Numbers,
+                            Blobs, AskThroughRef, Pass),
+             TROUPE_INIT());
+class Other : public Actor {
+ public:
+  int64_t Foreign(const std::string& text) { return static_cast<int64_t>(text.size()); }
+};
+TROUPE_ACTOR(Other, TROUPE_METHODS(Foreign), TROUPE_INIT());
+
+constexpr size_t kPayloadMax = 1 << 20;
+constexpr size_t kMailboxMax = 64;
+
+// A process' side: a host, its transport, perhaps a server.
+struct Side {
+  Side(const std::string& name, bool serves) {
+    RpcSecurity security;
+    static const std::string token = Token::Generate();
+    security.token = token;
+    TransportOptions options;
+    options.process_name = name;
+    options.security = security;
+    options.payload_bytes_max = kPayloadMax;
+    transport = Transport::Create(options, host);
+    if (!serves) return;
+    std::string path = "/tmp/contract-test-" + RandomHex(6);
+    endpoint = "unix:" + path + ".proxy";
+    RpcServerOptions server_options;
+    server_options.addresses = {"unix:" + path + ".sock"};
+    server_options.security = security;
+    server = RpcServer::Start(server_options, {transport->service()}).value();
+    proxy = std::make_unique<testing::CutProxy>(path + ".proxy", path + ".sock");
+  }
+  // Of those who call this side.
+  void CutConnections() { proxy->Cut(); }
+  ~Side() {
+    for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
+    transport->Shutdown();
+  }
+  ActorAddress Add(const std::string& role, uint64_t incarnation) {
+    ActorSetting setting;
+    setting.self = {{JobId("job"), role, 0}, incarnation};
+    setting.endpoint = endpoint;
+    contexts.push_back(std::make_unique<ActorContext>(setting, transport, nullptr));
+    cells.push_back(std::make_shared<ActorCell>(*ActorRegistry::Global().Find("Subject").value(),
+                                                std::make_unique<Subject>(), *contexts.back(),
+                                                ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}}));
+    REQUIRE(cells.back()->Start().ok());
+    host.Add(cells.back());
+    return {setting.self, endpoint};
+  }
+
+  std::string endpoint;
+  ActorHost host;
+  std::shared_ptr<Transport> transport;
+  std::unique_ptr<RpcServer> server;
+  std::unique_ptr<testing::CutProxy> proxy;
+  std::vector<std::unique_ptr<ActorContext>> contexts;
+  std::vector<std::shared_ptr<ActorCell>> cells;
+};
+
+// A caller, and two actors that it calls over the transport under test.
+struct World {
+  std::string name;
+  std::unique_ptr<Side> caller, callee;  // The callee is null where both are one process.
+  ActorAddress address, second;
+
+  Ref<Subject> At(const ActorAddress& at) const { return Ref<Subject>(at, caller->transport); }
+  Ref<Subject> ref() const { return At(address); }
+  Side& side() const { return callee == nullptr ? *caller : *callee; }
+};
+
+World InProcess() {
+  World world{"in one process", std::make_unique<Side>("one", false), nullptr, {}, {}};
+  world.address = world.caller->Add("subject", 5);
+  world.second = world.caller->Add("second", 5);
+  return world;
+}
+World GrpcStream() {
+  World world{"gRPC stream", std::make_unique<Side>("caller", true), std::make_unique<Side>("callee", true), {}, {}};
+  world.address = world.callee->Add("subject", 5);
+  world.second = world.caller->Add("second", 5);
+  return world;
+}
+
+void OverEach(const std::function<void(World&)>& test) {
+  for (auto make : {&InProcess, &GrpcStream}) {
+    World world = make();
+    INFO(world.name);
+    test(world);
+    CHECK(world.caller->transport->open_calls() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace troupe
