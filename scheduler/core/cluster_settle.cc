@@ -211,7 +211,7 @@ bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
 }
 
 // A job that lost a part may not fit again because of where its other part lies, or because another job that lost a
-// part holds what it needs, and the other way round (cases.md 25). Then jobs go back to the queue as a whole: first the
+// part holds what it needs, and the other way round. Then jobs go back to the queue as a whole: first the
 // job itself, then the youngest others, as few as help.
 bool Cluster::SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes) {
   for (const JobId& wanting : half_lost) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunFolder: where a run goes and whether it goes on with an earlier one (interfaces.md, "Where a run goes").
+// RunFolder: where a run goes and whether it goes on with an earlier one.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics that come from the batch itself, by the names of algorithms.md.
+// Metrics that come from the batch itself, by verl's names.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@
 
 namespace troupe {
 
-// What one step reports. Names of `values` are those of algorithms.md ("actor/pg_loss", "actor/grad_norm", ...).
+// What one step reports. Names of `values` are verl's ("actor/pg_loss", "actor/grad_norm", ...).
 struct StepMetrics {
   int64_t step = 0;  // the step that this was, from 1: equals TrainerCore::step() after it
   std::map<std::string, double> values;
