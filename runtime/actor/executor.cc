@@ -113,7 +113,8 @@ void ThreadPool::Post(std::function<void()> task) {
   MutexLock lock(state_->mutex);
   if (state_->stopping) return;
   state_->tasks.push_back(std::move(task));
-  if (state_->idle > 0) {
+  // One that idles may have been woken for an earlier task already.
+  if (state_->idle >= static_cast<int>(state_->tasks.size())) {
     state_->changed.NotifyOne();
   } else if (state_->running - state_->blocked < state_->options.threads &&
              state_->running < state_->options.threads_max) {

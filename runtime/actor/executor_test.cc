@@ -33,6 +33,27 @@ TEST_CASE("ThreadPool: one thread runs tasks in their order, always the same one
   CHECK(threads.size() == 1);
 }
 
+TEST_CASE("ThreadPool: a task that keeps its thread holds up no other while there may be more threads", "[executor]") {
+  for (int round = 0; round < 100; ++round) {
+    ThreadPool pool({.threads = 2});
+    Promise<void> warm;
+    Future<void> warmed = warm.TakeFuture();
+    pool.Post([&] { warm.Set(absl::OkStatus()); });
+    REQUIRE(warmed.Get(Soon(10'000)).ok());
+    PauseFor(absl::Milliseconds(2));  // One thread, and it idles.
+    std::atomic<bool> second{false};
+    Promise<void> ended;
+    Future<void> future = ended.TakeFuture();
+    pool.Post([&] {
+      const Monotonic end = Soon(5'000);
+      while (!second && MonotonicNow() < end) PauseFor(absl::Microseconds(100));
+      ended.Set(second ? absl::OkStatus() : absl::DeadlineExceededError("the second task did not run"));
+    });
+    pool.Post([&] { second = true; });  // Perhaps before the thread that idles has taken the first one.
+    REQUIRE(future.Get(Soon(10'000)).ok());
+  }
+}
+
 TEST_CASE("ThreadPool: timers run in the order of their times, and not after their cancel", "[executor]") {
   ThreadPool pool({.threads = 1});
   std::vector<int> order;
