@@ -3,7 +3,7 @@
 //   agent.lock    held by the agent that lives        identity   see agent_store.proto
 //   agent.sock    the agent's gRPC socket             workers/   one file per worker that was assigned
 //   keeper.lock, keeper.sock, keeper.log              logs/      of workers without an output folder
-//   objects.sock  the broker of memory files          w-*.sock   a worker's own
+//   objects.sock  the broker of memory files          w-*.sock, w-*.ring  a worker's own
 #pragma once
 
 #include <memory>

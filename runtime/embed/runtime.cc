@@ -68,6 +68,7 @@ class Runtime::Parts : public ActorSpawner {
       RpcServerOptions server_options;
       server_options.addresses = {setting.endpoint};
       server_options.security = security_;
+      static_cast<void>(transport_->ServeRings(setting.endpoint));  // Without them there is gRPC.
       TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(server_options, {transport_->service()}));
     }
     actors_ = std::make_unique<LocalActors>(

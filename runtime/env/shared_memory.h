@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "runtime/env/unique_fd.h"
@@ -30,8 +31,8 @@ class SharedMemory {
   size_t size() const { return size_; }
   // For sending to the other process; stays this object's.
   int fd() const { return fd_.get(); }
-  // The memory stays; no other process can be given it any more.
-  void CloseDescriptor() { fd_.Reset(); }
+  // The memory stays mapped without it.
+  UniqueFd TakeDescriptor() { return std::move(fd_); }
 
  private:
   static absl::StatusOr<SharedMemory> MapAll(UniqueFd fd, size_t size);

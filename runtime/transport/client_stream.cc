@@ -3,112 +3,121 @@
 
 #include <utility>
 
-#include "runtime/rpc/status.h"
+#include "runtime/base/status.h"
 
 namespace troupe {
+namespace {
 
-std::shared_ptr<ClientStream> ClientStream::Open(std::shared_ptr<grpc::Channel> channel,
-                                                 const std::string& process_name, FrameLimits limits, uint64_t id,
-                                                 Events events, bool patient) {
-  std::shared_ptr<ClientStream> stream(new ClientStream(std::move(channel), limits, id, std::move(events)));
-  stream->self_ = stream;
-  {
-    MutexLock lock(stream->mutex_);
-    stream->queue_.PushHello(process_name);
-    stream->write_frame_ = *stream->queue_.NextFrame();
+const absl::Status& Cancelled() {
+  static const absl::Status status = absl::CancelledError("the connection is not wanted any more");
+  return status;
+}
+
+}  // namespace
+
+std::shared_ptr<ClientStream> ClientStream::Open(ClientStreamOptions options, Events events) {
+  std::shared_ptr<ClientStream> stream(new ClientStream(std::move(options), std::move(events)));
+  if (stream->options_.rings != nullptr) {
+    stream->DialRings();
+  } else {
+    stream->Connected(stream->options_.dial_grpc(stream->options_.patient, stream));
   }
-  stream->context_.set_wait_for_ready(patient);
-  stream->stub_->async()->Connect(&stream->context_, stream.get());
-  stream->AddHold();  // Send writes from threads that are not gRPC's; given back when the reading side has ended.
-  stream->StartRead(&stream->read_frame_);
-  stream->StartWrite(&stream->write_frame_);
-  stream->StartCall();
   return stream;
 }
 
-ClientStream::ClientStream(std::shared_ptr<grpc::Channel> channel, FrameLimits limits, uint64_t id, Events events)
-    : id_(id), events_(std::move(events)), stub_(v1::ActorTransport::NewStub(std::move(channel))), queue_(limits) {}
+void ClientStream::DialRings() {
+  auto dialed = [self = shared_from_this()](absl::StatusOr<std::shared_ptr<FrameChannel>> channel) {
+    if (!channel.ok()) return self->DialGrpc(StatusText(channel.status()));
+    {
+      MutexLock lock(self->mutex_);
+      self->on_rings_ = true;
+    }
+    self->Connected(*std::move(channel));
+  };
+  options_.rings->Dial(options_.ring_socket, shared_from_this(), std::move(dialed));
+}
 
-absl::Status ClientStream::Send(v1::Envelope&& envelope) {
+void ClientStream::DialGrpc(const std::string& why) {
+  bool cancelled = false;
   {
     MutexLock lock(mutex_);
-    if (closed_) return absl::UnavailableError("the connection has just ended");
-    if (!queue_.Push(std::move(envelope))) {
-      return absl::ResourceExhaustedError("the queue to the other process is full");
+    why_grpc_ = why;
+    cancelled = cancelled_;
+  }
+  if (cancelled) return Ended(Cancelled());
+  events_.fell_back(why);
+  Connected(options_.dial_grpc(options_.patient, shared_from_this()));
+}
+
+void ClientStream::Connected(std::shared_ptr<FrameChannel> channel) {
+  bool cancelled = false;
+  {
+    MutexLock lock(mutex_);
+    for (Envelope& envelope : waiting_) channel->SendAlways(std::move(envelope));
+    waiting_.clear();
+    waiting_bytes_ = 0;
+    channel_ = channel;
+    connected_.store(channel.get(), std::memory_order_release);
+    cancelled = cancelled_;
+  }
+  if (cancelled) channel->End(Cancelled());
+}
+
+absl::Status ClientStream::SendOr(Envelope&& envelope, bool always) {
+  FrameChannel* channel = connected_.load(std::memory_order_acquire);
+  if (channel == nullptr) {
+    MutexLock lock(mutex_);
+    channel = channel_.get();
+    if (channel == nullptr) {
+      bool full = waiting_.size() >= options_.limits.queue_envelopes_max ||
+                  waiting_bytes_ + envelope.bytes.size() > options_.limits.queue_bytes_max;
+      if (full && !waiting_.empty() && !always) {
+        return absl::ResourceExhaustedError("the queue to the other process is full");
+      }
+      waiting_bytes_ += envelope.bytes.size();
+      waiting_.push_back(std::move(envelope));
+      return absl::OkStatus();
     }
   }
-  WriteNext();
+  if (!always) return channel->Send(std::move(envelope));
+  channel->SendAlways(std::move(envelope));
   return absl::OkStatus();
 }
 
-void ClientStream::SendAlways(v1::Envelope&& envelope) {
-  {
-    MutexLock lock(mutex_);
-    if (closed_) return;
-    queue_.PushAlways(std::move(envelope));
-  }
-  WriteNext();
+void ClientStream::GiveUp() {
+  if (greeted_.load()) return;
+  given_up_ = true;
+  Cancel();
 }
 
-void ClientStream::WriteNext() {
+void ClientStream::Cancel() {
+  std::shared_ptr<FrameChannel> channel;
   {
     MutexLock lock(mutex_);
-    if (writing_ || closed_) return;
-    std::optional<v1::Frame> next = queue_.NextFrame();
-    if (!next.has_value()) return;
-    writing_ = true;
-    write_frame_ = *std::move(next);
-    AddHold();  // The one of Open is still there, because it is not closed.
+    cancelled_ = true;
+    channel = channel_;
   }
-  StartWrite(&write_frame_);
-  RemoveHold();
+  if (channel != nullptr) channel->End(Cancelled());
 }
 
-void ClientStream::OnWriteDone(bool ok) {
-  if (!ok) return;  // The reading side learns why; nothing more is written.
-  {
-    MutexLock lock(mutex_);
-    std::optional<v1::Frame> next = queue_.NextFrame();
-    writing_ = next.has_value();
-    if (!writing_) return;
-    write_frame_ = *std::move(next);
-  }
-  StartWrite(&write_frame_);
+std::string ClientStream::Describe() const {
+  MutexLock lock(mutex_);
+  if (channel_ == nullptr) return "being dialed";
+  if (on_rings_) return "shared-memory rings";
+  return "gRPC stream: " + why_grpc_;
 }
 
-absl::Status ClientStream::TakeFrame() {
-  if (absl::Status status = checker_.Check(read_frame_); !status.ok()) return status;
-  greeted_ = checker_.greeted();
-  for (v1::Envelope& envelope : *read_frame_.mutable_envelopes()) {
-    if (envelope.has_reply()) {
-      events_.reply(std::move(*envelope.mutable_reply()));
-    } else if (envelope.has_item()) {
-      events_.item(std::move(*envelope.mutable_item()));
-    } else if (!envelope.has_hello()) {
-      return absl::InvalidArgumentError("an envelope that only a caller sends");
-    }
+absl::Status ClientStream::Take(Envelope&& envelope) {
+  if (envelope.kind == Envelope::Kind::kReply) {
+    events_.reply(std::move(envelope));
+  } else if (envelope.kind == Envelope::Kind::kItem) {
+    events_.item(std::move(envelope));
+  } else {
+    return absl::InvalidArgumentError("an envelope that only a caller sends");
   }
   return absl::OkStatus();
 }
 
-void ClientStream::OnReadDone(bool ok) {
-  if (ok) {
-    read_error_ = TakeFrame();
-    if (read_error_.ok()) return StartRead(&read_frame_);
-    context_.TryCancel();
-  }
-  {
-    MutexLock lock(mutex_);
-    closed_ = true;
-  }
-  RemoveHold();
-}
-
-void ClientStream::OnDone(const grpc::Status& status) {
-  std::shared_ptr<ClientStream> self = std::move(self_);
-  absl::Status why = read_error_.ok() ? FromGrpc(status) : read_error_;
-  if (why.ok()) why = absl::UnavailableError("the other process closed the connection");
-  events_.ended(checker_.greeted(), why);
-}
+void ClientStream::Ended(const absl::Status& why) { events_.ended(greeted_.load(), why); }
 
 }  // namespace troupe

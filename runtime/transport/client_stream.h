@@ -1,81 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientStream: this process' stream to one other process (the dialing side of ActorTransport.Connect).
+// ClientStream: the dialing side of a channel to one other process. Rings where they can be had, else a gRPC stream;
+// what is sent while it is dialed waits and goes first.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/support/client_callback.h>
-
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "runtime/base/mutex.h"
+#include "runtime/transport/frame_channel.h"
 #include "runtime/transport/frame_queue.h"
-#include "troupe/v1/actor.grpc.pb.h"
+#include "runtime/transport/ring_hub.h"
 
 namespace troupe {
 
-class ClientStream : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
+struct ClientStreamOptions {
+  uint64_t id = 0;
+  FrameLimits limits;
+  bool patient = false;  // It waits for a process that cannot be reached now.
+  // Null: no rings.
+  std::shared_ptr<RingHub> rings;
+  std::string ring_socket;
+  std::string why_no_rings;  // When `rings` is null.
+  // Opens the gRPC stream. May keep the sink.
+  std::function<std::shared_ptr<FrameChannel>(bool patient, std::shared_ptr<EnvelopeSink>)> dial_grpc;
+};
+
+class ClientStream final : public EnvelopeSink, public std::enable_shared_from_this<ClientStream> {
  public:
   struct Events {
-    // On gRPC's threads, one at a time.
-    std::function<void(v1::ActorReply&&)> reply;
-    std::function<void(v1::StreamItem&&)> item;
+    // One at a time.
+    std::function<void(Envelope&&)> reply;
+    std::function<void(Envelope&&)> item;
     // Once, as the last. `greeted`: the other side had answered, so what was sent may have run.
     std::function<void(bool greeted, const absl::Status& status)> ended;
+    // Rings were wanted and could not be had.
+    std::function<void(const std::string& why)> fell_back;
   };
 
-  // Dials. The stream keeps itself until it has ended. `patient`: it waits for a process that cannot be reached now.
-  static std::shared_ptr<ClientStream> Open(std::shared_ptr<grpc::Channel> channel, const std::string& process_name,
-                                            FrameLimits limits, uint64_t id, Events events, bool patient = false);
+  // Dials. The stream keeps itself until it has ended.
+  static std::shared_ptr<ClientStream> Open(ClientStreamOptions options, Events events);
 
-  uint64_t id() const { return id_; }
+  uint64_t id() const { return options_.id; }
 
   // Any thread. RESOURCE_EXHAUSTED: the queue is full. UNAVAILABLE: the stream has ended.
-  absl::Status Send(v1::Envelope&& envelope);
+  absl::Status Send(Envelope&& envelope) { return SendOr(std::move(envelope), false); }
   // Never refused: for grants and cancels, whose number open calls bound. Nothing happens after the end.
-  void SendAlways(v1::Envelope&& envelope);
+  void SendAlways(Envelope&& envelope) { static_cast<void>(SendOr(std::move(envelope), true)); }
 
   // Ends it, unless the other process has greeted.
-  void GiveUp() {
-    if (greeted_.load()) return;
-    given_up_ = true;
-    context_.TryCancel();
-  }
+  void GiveUp();
   bool given_up() const { return given_up_.load(); }
-
   // Ends it soon; `ended` follows.
-  void Cancel() { context_.TryCancel(); }
+  void Cancel();
+
+  // "shared-memory rings", "gRPC stream: WHY", for people.
+  std::string Describe() const;
+
+  // EnvelopeSink.
+  void Greeted() override { greeted_ = true; }
+  absl::Status Take(Envelope&& envelope) override;
+  void Ended(const absl::Status& why) override;
 
  private:
-  ClientStream(std::shared_ptr<grpc::Channel> channel, FrameLimits limits, uint64_t id, Events events);
+  ClientStream(ClientStreamOptions options, Events events)
+      : options_(std::move(options)), events_(std::move(events)), why_grpc_(options_.why_no_rings) {}
+  void DialRings();
+  void DialGrpc(const std::string& why);
+  // What waited goes first.
+  void Connected(std::shared_ptr<FrameChannel> channel);
+  absl::Status SendOr(Envelope&& envelope, bool always);
 
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnDone(const grpc::Status& status) override;
-  absl::Status TakeFrame();
-  // Starts a write unless one runs.
-  void WriteNext();
-
-  const uint64_t id_;
+  const ClientStreamOptions options_;
   const Events events_;
-  const std::unique_ptr<v1::ActorTransport::Stub> stub_;
-  grpc::ClientContext context_;
-  std::shared_ptr<ClientStream> self_;  // Until OnDone.
   std::atomic<bool> greeted_{false};
   std::atomic<bool> given_up_{false};
+  std::atomic<FrameChannel*> connected_{nullptr};  // channel_, once it is there.
 
-  // Of the reading side alone.
-  v1::Frame read_frame_;
-  FrameChecker checker_;
-  absl::Status read_error_;
-
-  Mutex mutex_;
-  FrameQueue queue_ ABSL_GUARDED_BY(mutex_);
-  v1::Frame write_frame_;                        // Owned by the write that runs.
-  bool writing_ ABSL_GUARDED_BY(mutex_) = true;  // The first frame is started by Open.
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable Mutex mutex_;
+  std::shared_ptr<FrameChannel> channel_ ABSL_GUARDED_BY(mutex_);
+  bool on_rings_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string why_grpc_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Envelope> waiting_ ABSL_GUARDED_BY(mutex_);  // Until it is connected.
+  size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of a call (DESIGN.md), as one suite over every transport: within a process, and between two over a gRPC
-// stream.
+// stream and over shared-memory rings.
 #include "runtime/transport/testing/contract_world.h"
 
 namespace troupe {
@@ -178,35 +178,54 @@ TEST_CASE("Contract: a stream that is left, late or cut ends its producer", "[co
 
 TEST_CASE("Contract: calls that may be repeated have one effect each, in order, whatever the connection loses",
           "[contract]") {
-  World world = GrpcStream();
-  for (int round = 0; round < 10; ++round) {
-    std::vector<Future<void>> calls;
-    for (int64_t n = 0; n < 20; ++n) {
-      calls.push_back(world.ref().Call<&Subject::NextRepeated>(20 * round + n));
-      if (n == 5) {
-        PauseFor(absl::Milliseconds(round % 3));
-        world.callee->CutConnections();
+  OverEachConnection([](World& world) {
+    for (int round = 0; round < 10; ++round) {
+      std::vector<Future<void>> calls;
+      for (int64_t n = 0; n < 20; ++n) {
+        calls.push_back(world.ref().Call<&Subject::NextRepeated>(20 * round + n));
+        if (n == 5) {
+          PauseFor(absl::Milliseconds(round % 3));
+          world.callee->CutConnections();
+        }
+      }
+      for (Future<void>& call : calls) {
+        absl::Status status = call.Get();
+        INFO("round " << round << ": " << status);
+        REQUIRE(status.ok());
       }
     }
-    for (Future<void>& call : calls) {
-      absl::Status status = call.Get();
-      INFO("round " << round << ": " << status);
-      REQUIRE(status.ok());
-    }
-  }
-  CHECK(world.ref().Call<&Subject::Count>().Get().value() == 200);
+    CHECK(world.ref().Call<&Subject::Count>().Get().value() == 200);
+  });
 }
 
 TEST_CASE("Contract: a repeated call never reaches another life, and is given up with its process", "[contract]") {
-  World world = GrpcStream();
-  Future<int64_t> open = world.ref().Call<&Subject::GateRepeated>();
-  PauseFor(absl::Milliseconds(20));
-  world.callee->CutConnections();
-  CHECK(open.Get(MonotonicNow() + absl::Milliseconds(100)).status().code() == absl::StatusCode::kDeadlineExceeded);
-  v1::ExitCause cause;
-  cause.set_text("gone");
-  world.caller->transport->MarkDead(world.address.life, cause);
-  CHECK(CallErrorKindOf(open.Get().status()) == v1::CallError::CALL_DIED);
+  OverEachConnection([](World& world) {
+    Future<int64_t> open = world.ref().Call<&Subject::GateRepeated>();
+    PauseFor(absl::Milliseconds(20));
+    world.callee->CutConnections();
+    CHECK(open.Get(MonotonicNow() + absl::Milliseconds(100)).status().code() == absl::StatusCode::kDeadlineExceeded);
+    v1::ExitCause cause;
+    cause.set_text("gone");
+    world.caller->transport->MarkDead(world.address.life, cause);
+    CHECK(CallErrorKindOf(open.Get().status()) == v1::CallError::CALL_DIED);
+  });
+}
+
+TEST_CASE("Contract: calls in flight end as 'may have run' when the connection breaks, and the next call dials again",
+          "[contract]") {
+  OverEachConnection([](World& world) {
+    Future<int64_t> open = world.ref().Call<&Subject::Gate>();
+    REQUIRE(world.ref().Call<&Subject::Echo>("x").Get().ok());
+    world.callee->CutConnections();
+    absl::Status cut = open.Get().status();
+    CHECK(CallErrorKindOf(cut) == v1::CallError::CALL_UNAVAILABLE);
+    CHECK(std::string(cut.message()).find("may have run") != std::string::npos);
+    const Monotonic end = MonotonicNow() + absl::Seconds(5);
+    while (!world.ref().Call<&Subject::Echo>("x").Get().ok() && MonotonicNow() < end) {
+      PauseFor(absl::Milliseconds(10));
+    }
+    CHECK(world.ref().Call<&Subject::Echo>("x").Get().ok());
+  });
 }
 
 TEST_CASE("Contract: a death that is known ends open calls with its cause, refuses later ones, and is told",

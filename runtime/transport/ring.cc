@@ -176,31 +176,33 @@ void RingEnd::WakePeer() {
 
 bool RingEnd::HasWork() const {
   bool space_came = blocked_.load(std::memory_order_seq_cst) && mine_.wants_space.load(std::memory_order_seq_cst) == 0;
-  return space_came || Readable();
+  return space_came || (!paused() && Readable());
 }
 
-void RingEnd::Sleep(uint32_t who, Monotonic deadline, absl::Duration spin) {
-  if (spin > absl::ZeroDuration()) {
-    for (Monotonic end = MonotonicNow() + spin; MonotonicNow() < end;) {
-      for (int i = 0; i < 32; ++i) {
-        if (HasWork()) return;
-        SpinPause();
-      }
+bool RingEnd::Spin(absl::Duration spin) const {
+  for (Monotonic end = MonotonicNow() + spin; MonotonicNow() < end;) {
+    for (int i = 0; i < 32; ++i) {
+      if (HasWork()) return true;
+      SpinPause();
     }
   }
-  uint32_t seen = mine_.bell.load(std::memory_order_seq_cst);
+  return false;
+}
+
+void RingEnd::Sleep(uint32_t who, Monotonic deadline) {
+  uint32_t seen = bell();
   if (!LeaveTo(who)) return;
-  FutexWait(mine_.bell, seen, who, std::min(deadline, MonotonicNow() + kSleepMax));
-  uint32_t still = who;
-  mine_.asleep.compare_exchange_strong(still, 0, std::memory_order_seq_cst);
+  WaitForBell(seen, who, deadline);
+  LeaveTo(0);
 }
 
 bool RingEnd::LeaveTo(uint32_t who) {
   mine_.asleep.store(who, std::memory_order_seq_cst);
-  if (!HasWork()) return true;
-  uint32_t still = who;
-  mine_.asleep.compare_exchange_strong(still, 0, std::memory_order_seq_cst);
-  return false;
+  return !HasWork();
+}
+
+void RingEnd::WaitForBell(uint32_t seen, uint32_t who, Monotonic deadline) {
+  FutexWait(mine_.bell, seen, who, std::min(deadline, MonotonicNow() + kSleepMax));
 }
 
 void RingEnd::WakeOwn(uint32_t who) {

@@ -75,16 +75,25 @@ class RingEnd {
   absl::Status Read(Take take);
   const RingRefusals& refusals() const { return refusals_; }
 
-  // --- Waking. ---
+  // --- Waking. Of the thread that reads, but for WakePeer, WakeOwn and SetPaused. ---
 
-  // Wakes the other end if it sleeps. After writes, and after reads (its writer may wait for space).
+  // Wakes the other end if it sleeps. After writes; any thread.
   void WakePeer();
   // Sleeps as `who` until the other end has written, or made space that was asked for, or WakeOwn(who), or the
-  // deadline; spins before that, for at most `spin`. May return early.
-  void Sleep(uint32_t who, Monotonic deadline, absl::Duration spin = absl::ZeroDuration());
-  // Says that `who`, which sleeps already, is now the one to be woken. False: there is something to do.
+  // deadline. May return early.
+  void Sleep(uint32_t who, Monotonic deadline);
+  // Looks for at most `spin`: whether there is something to do.
+  bool Spin(absl::Duration spin) const;
+  // Says that `who` sleeps now, or will without a further look, and is to be woken; 0: nobody. False: there is
+  // something to do.
   bool LeaveTo(uint32_t who);
+  // The second half of Sleep: for the one that LeaveTo named. `seen`: bell() before LeaveTo.
+  uint32_t bell() const { return mine_.bell.load(std::memory_order_seq_cst); }
+  void WaitForBell(uint32_t seen, uint32_t who, Monotonic deadline);
   void WakeOwn(uint32_t who);
+  // What there is to read is nothing to do now. Any thread.
+  void SetPaused(bool paused) { paused_.store(paused, std::memory_order_seq_cst); }
+  bool paused() const { return paused_.load(std::memory_order_relaxed); }
 
  private:
   struct Side {
@@ -140,6 +149,7 @@ class RingEnd {
 
   // Of the reader.
   std::atomic<uint64_t> read_{0};  // Readable looks at it from any thread.
+  std::atomic<bool> paused_{false};
   uint64_t next_read_sequence_ = 1;
   const std::unique_ptr<char[]> copy_;
   RingRefusals refusals_;

@@ -14,27 +14,17 @@
 #include <thread>
 
 #include "runtime/env/clock.h"
+#include "runtime/transport/testing/ring_pair.h"
 
 namespace troupe {
 namespace {
 
-constexpr uint64_t kEpoch = 0x1234'5678'9abc'def0u;
+constexpr uint64_t kEpoch = testing::RingPair::kEpoch;
 constexpr size_t kBytes = kRingBytesMin;
 // Where the fields of the shared memory stand (RingEnd::Layout): for tests that damage it.
 constexpr size_t kSideBytes = 192, kSides = 64, kRings = 4096;
 
-struct Pair {
-  explicit Pair(size_t ring_bytes = kBytes) {
-    SharedMemory memory = SharedMemory::Create("ring-test", RingEnd::MemoryBytes(ring_bytes)).value();
-    int copy = ::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0);
-    raw = reinterpret_cast<char*>(memory.data());
-    a = RingEnd::Create(std::move(memory), ring_bytes, kEpoch);
-    SharedMemory other = SharedMemory::Map(UniqueFd(copy), RingEnd::MemoryBytes(ring_bytes)).value();
-    b = RingEnd::Join(std::move(other), ring_bytes, kEpoch).value();
-  }
-  char* raw;
-  std::unique_ptr<RingEnd> a, b;
-};
+using Pair = testing::RingPair;
 
 std::vector<std::string> ReadAll(RingEnd& end) {
   std::vector<std::string> frames;

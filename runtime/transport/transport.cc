@@ -9,19 +9,14 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
-#include "runtime/rpc/channel.h"
+#include "runtime/transport/call_envelope.h"
 #include "runtime/transport/client_stream.h"
-#include "runtime/transport/envelopes.h"
+#include "runtime/transport/ring_hub.h"
+#include "runtime/transport/server_session.h"
 #include "runtime/transport/transport_service.h"
 
 namespace troupe {
 namespace {
-
-// What a stream may end with when its process may be reached again.
-bool MayComeBack(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status) || absl::IsInternal(status) ||
-         absl::IsUnknown(status);
-}
 
 absl::Status NotSent(const ActorLife& target, const absl::Status& sent) {
   auto kind = sent.code() == absl::StatusCode::kResourceExhausted ? v1::CallError::CALL_OVERLOADED
@@ -31,6 +26,20 @@ absl::Status NotSent(const ActorLife& target, const absl::Status& sent) {
 
 std::string DeathText(const ActorLife& life, const v1::ExitCause& cause) {
   return life.ToString() + " died: " + (cause.text().empty() ? "its process has ended" : cause.text());
+}
+
+RingHubOptions RingOptionsOf(const TransportOptions& options) {
+  RingHubOptions rings;
+  rings.process_name = options.process_name;
+  rings.token = options.security.token;
+  rings.ring_bytes = options.ring_bytes;
+  rings.pipe.queue_records_max = options.frames.queue_envelopes_max;
+  rings.pipe.queue_bytes_max = options.frames.queue_bytes_max;
+  // The payload, and what stands around it (an error's text).
+  constexpr size_t kAroundPayloadBytes = 1 << 20;
+  rings.pipe.record_bytes_max = options.payload_bytes_max + kAroundPayloadBytes;
+  rings.pipe.spin = options.ring_spin;
+  return rings;
 }
 
 }  // namespace
@@ -46,8 +55,9 @@ Transport::Transport(TransportOptions options, ActorHost& host)
     : options_(std::move(options)),
       caller_id_(RandomUint64()),
       host_(host),
-      service_(std::make_unique<TransportService>(
-          TransportService::Options{options_.process_name, options_.payload_bytes_max, options_.frames}, host)),
+      receiver_(std::make_unique<CallReceiver>(options_.payload_bytes_max, host)),
+      service_(std::make_unique<TransportService>(options_.process_name, options_.frames, *receiver_)),
+      rings_(options_.rings ? RingHub::Create(RingOptionsOf(options_)) : nullptr),
       calls_(options_.calls) {}
 
 Transport::~Transport() { Shutdown(); }
@@ -116,10 +126,12 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
     host_.Deliver(target.life, std::move(incoming));
     return *id;
   }
-  v1::Envelope envelope =
+  Envelope envelope =
       CallEnvelope(*id, target.life, std::move(outgoing.method), std::move(outgoing.arguments), timeout);
-  if (streams) *envelope.mutable_call()->mutable_window() = GrantOf(0, outgoing.window.items, outgoing.window.bytes);
-  if (may_repeat) *envelope.mutable_call()->mutable_retry() = KeyOf(caller_id_, *id);
+  envelope.streams = streams;
+  envelope.items = outgoing.window.items;
+  envelope.item_bytes = outgoing.window.bytes;
+  if (may_repeat) SetRepeats(caller_id_, *id, envelope);
   absl::Status sent = stream->Send(std::move(envelope));
   // The stream's end, which is still to be told, sends what may be repeated again.
   bool sent_again = may_repeat && absl::IsUnavailable(sent);
@@ -175,9 +187,10 @@ void Transport::Abandon(const OpenCall& call) {
   if (call.stream == 0) return host_.CancelCall(call.target, {this, call.id});
   std::shared_ptr<ClientStream> stream = StreamOf(call);
   if (stream == nullptr) return;
-  v1::Envelope envelope;
-  envelope.mutable_cancel()->set_call_id(call.id);
-  *envelope.mutable_cancel()->mutable_target() = call.target.ToProto();
+  Envelope envelope;
+  envelope.kind = Envelope::Kind::kCancel;
+  envelope.call_id = call.id;
+  envelope.target = call.target;
   stream->SendAlways(std::move(envelope));
 }
 
@@ -193,18 +206,21 @@ void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
   }
   if (sink != nullptr) return sink->Grant(items, bytes);
   if (stream == nullptr) return;
-  v1::Envelope envelope;
-  *envelope.mutable_grant() = GrantOf(id, items, bytes);
+  Envelope envelope;
+  envelope.kind = Envelope::Kind::kGrant;
+  envelope.call_id = id;
+  envelope.items = items;
+  envelope.item_bytes = bytes;
   stream->SendAlways(std::move(envelope));
 }
 
-void Transport::TakeItem(v1::StreamItem&& item) {
+void Transport::TakeItem(Envelope&& item) {
   std::shared_ptr<const ItemCallback> take;
   {
     MutexLock lock(mutex_);
-    if (const OpenCall* call = calls_.Find(item.call_id()); call != nullptr) take = call->item;
+    if (const OpenCall* call = calls_.Find(item.call_id); call != nullptr) take = call->item;
   }
-  if (take != nullptr) (*take)(std::move(*item.mutable_value()));
+  if (take != nullptr) (*take)(std::move(item.bytes));
 }
 
 uint64_t Transport::Watch(const ActorAddress& target, EndedCallback ended) {
@@ -228,27 +244,6 @@ void Transport::Unwatch(uint64_t watch) {
   deaths_.Unwatch(watch);
 }
 
-std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint, bool patient) {
-  std::shared_ptr<ClientStream>& stream = streams_[endpoint];
-  if (stream != nullptr) return stream;
-  uint64_t id = next_stream_++;
-  std::weak_ptr<Transport> weak = weak_from_this();
-  ClientStream::Events events;
-  events.reply = [weak](v1::ActorReply&& reply) {
-    uint64_t call_id = reply.call_id();
-    if (auto self = weak.lock()) self->Complete(call_id, ResultOf(std::move(reply)));
-  };
-  events.item = [weak](v1::StreamItem&& item) {
-    if (auto self = weak.lock()) self->TakeItem(std::move(item));
-  };
-  events.ended = [weak, id, endpoint](bool greeted, const absl::Status& status) {
-    if (auto self = weak.lock()) self->StreamEnded(id, endpoint, greeted, status);
-  };
-  stream = ClientStream::Open(MakeChannel(endpoint, options_.security), options_.process_name, options_.frames, id,
-                              std::move(events), patient);
-  return stream;
-}
-
 void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
   std::optional<OpenCall> call;
   {
@@ -263,70 +258,11 @@ void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
 void Transport::Acknowledge(const OpenCall& call) {
   std::shared_ptr<ClientStream> stream = StreamOf(call);
   if (stream == nullptr) return;
-  v1::Envelope envelope;
-  *envelope.mutable_ack()->mutable_key() = KeyOf(caller_id_, call.id);
+  Envelope envelope;
+  envelope.kind = Envelope::Kind::kAck;
+  envelope.caller = caller_id_;
+  envelope.number = call.id;
   stream->SendAlways(std::move(envelope));
-}
-
-void Transport::SendAgain(std::vector<OpenCall>& calls, const std::string& endpoint) {
-  Monotonic now = MonotonicNow();
-  std::shared_ptr<ClientStream> stream;
-  std::vector<OpenCall> left;
-  for (OpenCall& call : calls) {
-    if (call.retries_left == 0 || call.deadline <= now) {
-      left.push_back(std::move(call));
-      continue;
-    }
-    if (stream == nullptr) {
-      stream = StreamTo(endpoint, true);
-      redials_.emplace_back(now + kRedialTimeout, stream);
-      timer_changed_.NotifyAll();
-    }
-    --call.retries_left;
-    call.stream = stream->id();
-    v1::Envelope envelope = CallEnvelope(call.id, call.target, call.method, call.arguments, call.deadline - now);
-    *envelope.mutable_call()->mutable_retry() = KeyOf(caller_id_, call.id);
-    calls_.PutBack(std::move(call));
-    stream->SendAlways(std::move(envelope));
-  }
-  calls = std::move(left);
-}
-
-// Streams that have waited too long for their process; the end of each then ends its calls.
-void Transport::EndRedials(Monotonic now) {
-  std::vector<std::shared_ptr<ClientStream>> late;
-  {
-    MutexLock lock(mutex_);
-    while (!redials_.empty() && redials_.front().first <= now) {
-      late.push_back(std::move(redials_.front().second));
-      redials_.pop_front();
-    }
-  }
-  for (const auto& stream : late) stream->GiveUp();
-}
-
-void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status) {
-  std::vector<OpenCall> calls;
-  std::shared_ptr<ClientStream> ended;  // Destroyed outside the lock.
-  {
-    MutexLock lock(mutex_);
-    auto found = streams_.find(endpoint);
-    if (found != streams_.end() && found->second->id() == stream) {
-      ended = std::move(found->second);
-      streams_.erase(found);
-    }
-    calls = calls_.TakeStream(stream);
-    bool again = !stopping_ && MayComeBack(status) && (ended == nullptr || !ended->given_up());
-    if (again) SendAgain(calls, endpoint);
-  }
-  for (OpenCall& call : calls) {
-    bool may_have_run = greeted || call.acknowledges;  // Perhaps before it was sent again.
-    std::string text = may_have_run ? "the connection to " + call.target.ToString() + " (" + endpoint +
-                                          ") broke: " + StatusText(status) + "; the call may have run"
-                                    : "cannot reach " + call.target.ToString() + " at " + endpoint + ": " +
-                                          StatusText(status) + "; the call did not run";
-    call.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, text));
-  }
 }
 
 void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
@@ -359,7 +295,8 @@ void Transport::Shutdown() {
     call.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "this process stopped before the reply came"));
   }
   for (const auto& stream : streams) stream->Cancel();
-  service_->Shutdown();
+  receiver_->Shutdown();
+  if (rings_ != nullptr) rings_->Shutdown();
   if (timer_.joinable()) timer_.join();
 }
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transport: carries the calls of this process to actors, here or in other processes, and takes the calls of others.
 //
-// Within the process a call goes to the actor's mailbox. To another process there is one gRPC stream per endpoint,
-// opened by the first call and kept; envelopes that wait together travel in one frame. When the stream breaks its open
-// calls end with CALL_UNAVAILABLE and the next call dials again (channels reconnect with backoff; calls meanwhile fail
-// at once). Deadlines are kept on both sides: here a timer answers, there a call whose time is over is not begun.
+// Within the process a call goes to the actor's mailbox. To another process there is one stream per endpoint, opened by
+// the first call and kept: shared-memory rings to a process of the same node ("unix:" endpoints), a gRPC stream to
+// others, and where rings cannot be had. When the stream breaks its open calls end with CALL_UNAVAILABLE and the next
+// call dials again (gRPC's channels reconnect with backoff; calls meanwhile fail at once). Deadlines are kept on both
+// sides: here a timer answers, there a call whose time is over is not begun.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/actor/actor_host.h"
 #include "runtime/actor/call_router.h"
@@ -28,7 +31,10 @@ class Service;
 
 namespace troupe {
 
+class CallReceiver;
 class ClientStream;
+struct Envelope;
+class RingHub;
 class TransportService;
 
 struct TransportOptions {
@@ -38,6 +44,19 @@ struct TransportOptions {
   size_t payload_bytes_max = 8 << 20;
   CallTableLimits calls;
   FrameLimits frames;
+  // Shared-memory rings to processes of the same node. The bytes are those of one direction; the spin is how long who
+  // waits looks at the ring before it sleeps, which pays only where a core is free for it.
+  bool rings = true;
+  size_t ring_bytes = 512 << 10;
+  absl::Duration ring_spin = absl::ZeroDuration();
+  // Told, in a line, when rings were wanted and gRPC is used instead, and why. Any thread; must not call back.
+  std::function<void(const std::string&)> log;
+};
+
+// How another process is reached now.
+struct TransportPeer {
+  std::string endpoint;
+  std::string how;  // "shared-memory rings", or "gRPC stream: " and why not rings; for people.
 };
 
 class Transport : public CallRouter, public std::enable_shared_from_this<Transport> {
@@ -49,6 +68,15 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
 
   // To be served by this process' RpcServer, so that others can call its actors.
   grpc::Service* service();
+
+  // So that processes of this node reach it by rings: listens beside the Unix socket of that endpoint ("unix:/path").
+  // Before others learn of the endpoint. They use gRPC when this fails, or was not called.
+  absl::Status ServeRings(const std::string& endpoint);
+
+  // Those with an open stream, by endpoint.
+  std::vector<TransportPeer> Peers() const;
+  // Frames and offers of rings that could not be, since the beginning.
+  uint64_t refused_frames() const;
 
   uint64_t Call(const ActorAddress& target, OutgoingCall call) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
@@ -83,10 +111,12 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // Null when it has ended.
   std::shared_ptr<ClientStream> StreamOf(const OpenCall& call) const;
   std::shared_ptr<ClientStream> OpenStream(uint64_t id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeItem(v1::StreamItem&& item);
+  void TakeItem(Envelope&& item);
   void Complete(uint64_t id, absl::StatusOr<std::string> result);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
   void RunTimer();
+
+  std::shared_ptr<ClientStream> OpenStreamTo(const std::string& endpoint, uint64_t id, bool patient);
 
   // How long a stream that carries repeated calls waits for its process.
   static constexpr absl::Duration kRedialTimeout = absl::Seconds(10);
@@ -94,7 +124,9 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   const TransportOptions options_;
   const uint64_t caller_id_;  // Of retry keys.
   ActorHost& host_;
+  const std::unique_ptr<CallReceiver> receiver_;
   const std::unique_ptr<TransportService> service_;
+  const std::shared_ptr<RingHub> rings_;  // Null: not wanted.
 
   mutable Mutex mutex_;
   ConditionVariable timer_changed_;

@@ -108,6 +108,7 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   TransportOptions transport_options;
   transport_options.process_name = setting.self.ToString();
   transport_options.security = security_;
+  transport_options.log = [self = options_.self](const std::string& line) { Say(self, line); };
   transport_ = Transport::Create(transport_options, host_);
   directory_ = std::make_unique<ActorDirectory>(
       setting.self.path.job, setting.node_id, transport_,
@@ -146,6 +147,9 @@ absl::Status WorkerProcess::Serve(const std::string& host, ActorSetting& setting
   if (!host.empty()) options.addresses.push_back(TcpAddress{host, 0}.ToString());
   options.security = security_;
   services.insert(services.begin(), transport_->service());
+  if (absl::Status rings = transport_->ServeRings(setting.endpoint); !rings.ok()) {
+    Say(options_.self, "others reach it by gRPC alone: " + StatusText(rings));
+  }
   TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(options, services));
   if (!host.empty()) setting.remote_endpoint = TcpAddress{host, server_->ports()[1]}.ToString();
   return absl::OkStatus();

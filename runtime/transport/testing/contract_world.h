@@ -87,9 +87,12 @@ TROUPE_ACTOR(Other, TROUPE_METHODS(Foreign), TROUPE_INIT());
 constexpr size_t kPayloadMax = 1 << 20;
 constexpr size_t kMailboxMax = 64;
 
+// By what a side is reached from others.
+enum class Serves { kNothing, kGrpc, kRings };
+
 // A process' side: a host, its transport, perhaps a server.
 struct Side {
-  Side(const std::string& name, bool serves) {
+  Side(const std::string& name, Serves serves) {
     RpcSecurity security;
     static const std::string token = Token::Generate();
     security.token = token;
@@ -98,17 +101,24 @@ struct Side {
     options.security = security;
     options.payload_bytes_max = kPayloadMax;
     transport = Transport::Create(options, host);
-    if (!serves) return;
+    if (serves == Serves::kNothing) return;
     std::string path = "/tmp/contract-test-" + RandomHex(6);
-    endpoint = "unix:" + path + ".proxy";
+    endpoint = "unix:" + path + "-proxy.sock";
     RpcServerOptions server_options;
     server_options.addresses = {"unix:" + path + ".sock"};
     server_options.security = security;
     server = RpcServer::Start(server_options, {transport->service()}).value();
-    proxy = std::make_unique<testing::CutProxy>(path + ".proxy", path + ".sock");
+    proxies.push_back(
+        std::make_unique<testing::CutProxy>(path + "-proxy.sock", path + ".sock", UnixSocketKind::kStream));
+    if (serves == Serves::kGrpc) return;
+    REQUIRE(transport->ServeRings(server_options.addresses[0]).ok());
+    proxies.push_back(
+        std::make_unique<testing::CutProxy>(path + "-proxy.ring", path + ".ring", UnixSocketKind::kSeqPacket));
   }
   // Of those who call this side.
-  void CutConnections() { proxy->Cut(); }
+  void CutConnections() {
+    for (const auto& proxy : proxies) proxy->Cut();
+  }
   ~Side() {
     for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
     transport->Shutdown();
@@ -130,7 +140,7 @@ struct Side {
   ActorHost host;
   std::shared_ptr<Transport> transport;
   std::unique_ptr<RpcServer> server;
-  std::unique_ptr<testing::CutProxy> proxy;
+  std::vector<std::unique_ptr<testing::CutProxy>> proxies;
   std::vector<std::unique_ptr<ActorContext>> contexts;
   std::vector<std::shared_ptr<ActorCell>> cells;
 };
@@ -147,26 +157,31 @@ struct World {
 };
 
 World InProcess() {
-  World world{"in one process", std::make_unique<Side>("one", false), nullptr, {}, {}};
+  World world{"in one process", std::make_unique<Side>("one", Serves::kNothing), nullptr, {}, {}};
   world.address = world.caller->Add("subject", 5);
   world.second = world.caller->Add("second", 5);
   return world;
 }
-World GrpcStream() {
-  World world{"gRPC stream", std::make_unique<Side>("caller", true), std::make_unique<Side>("callee", true), {}, {}};
+World Between(const std::string& name, Serves serves) {
+  World world{name, std::make_unique<Side>("caller", serves), std::make_unique<Side>("callee", serves), {}, {}};
   world.address = world.callee->Add("subject", 5);
   world.second = world.caller->Add("second", 5);
   return world;
 }
+World GrpcStream() { return Between("gRPC stream", Serves::kGrpc); }
+World Rings() { return Between("shared-memory rings", Serves::kRings); }
 
-void OverEach(const std::function<void(World&)>& test) {
-  for (auto make : {&InProcess, &GrpcStream}) {
+void Over(const std::vector<World (*)()>& worlds, const std::function<void(World&)>& test) {
+  for (auto make : worlds) {
     World world = make();
     INFO(world.name);
     test(world);
     CHECK(world.caller->transport->open_calls() == 0);
+    for (const TransportPeer& peer : world.caller->transport->Peers()) CHECK(peer.how.find(world.name) == 0);
   }
 }
+void OverEach(const std::function<void(World&)>& test) { Over({&InProcess, &GrpcStream, &Rings}, test); }
+void OverEachConnection(const std::function<void(World&)>& test) { Over({&GrpcStream, &Rings}, test); }
 
 }  // namespace
 }  // namespace troupe

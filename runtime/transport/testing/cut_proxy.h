@@ -1,36 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// CutProxy: a Unix socket that passes everything on to another one, until the test cuts what is connected.
+// CutProxy: a Unix socket that passes everything on to another one (descriptors too), until the test cuts what is
+// connected.
 #pragma once
-
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "runtime/base/check.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/unix_socket.h"
 
 namespace troupe::testing {
 
 class CutProxy {
  public:
-  CutProxy(std::string path, std::string target) : path_(std::move(path)), target_(std::move(target)) {
-    listener_ = Socket();
-    sockaddr_un address = Address(path_);
-    TROUPE_CHECK(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0, "bind");
-    TROUPE_CHECK(::listen(listener_, 16) == 0, "listen");
+  CutProxy(const std::string& path, std::string target, UnixSocketKind kind)
+      : listener_(UnixListener::Listen(path, kind).value()), target_(std::move(target)), kind_(kind) {
     thread_ = std::thread([this] { Run(); });
   }
   ~CutProxy() {
     stopping_ = true;
     thread_.join();
-    ::close(listener_);
-    ::unlink(path_.c_str());
   }
 
   // Every connection breaks; what is on its way is lost. Later ones are passed on.
@@ -40,72 +33,57 @@ class CutProxy {
   }
 
  private:
-  static constexpr int kPollMs = 1;  // How late a cut may be.
-
-  static int Socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
-  static sockaddr_un Address(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    return address;
-  }
+  static constexpr absl::Duration kPoll = absl::Milliseconds(1);  // How late a cut may be.
+  static constexpr absl::Duration kSendTimeout = absl::Seconds(5);
+  struct Way {
+    std::shared_ptr<UnixSocket> from, to;
+  };
 
   void Run() {
     while (!stopping_) {
-      std::vector<pollfd> fds = {{listener_, POLLIN, 0}};
-      for (const auto& [from, to] : peers_) fds.push_back({from, POLLIN, 0});
-      ::poll(fds.data(), fds.size(), kPollMs);
+      std::vector<int> fds = {listener_.fd()};
+      for (const auto& [fd, way] : ways_) fds.push_back(fd);
+      auto ready = WaitForAny(fds, MonotonicNow() + kPoll);
       if (cut_) {
-        CloseAll();
+        ways_.clear();
         cut_ = false;
         continue;
       }
-      if (fds[0].revents != 0) Accept();
-      for (size_t i = 1; i < fds.size(); ++i) {
-        if (fds[i].revents != 0 && peers_.count(fds[i].fd) > 0) Pass(fds[i].fd);
-      }
+      if (!ready.ok()) continue;
+      for (size_t at : *ready) at == 0 ? Accept() : Pass(fds[at]);
     }
-    CloseAll();
   }
 
   void Accept() {
-    int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) return;
-    int server = Socket();
-    sockaddr_un address = Address(target_);
-    if (::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-      ::close(client);
-      ::close(server);
+    auto accepted = listener_.Accept(Monotonic());
+    auto connected = UnixSocket::Connect(target_, kind_);
+    if (!accepted.ok() || !connected.ok()) return;
+    auto client = std::make_shared<UnixSocket>(*std::move(accepted));
+    auto server = std::make_shared<UnixSocket>(*std::move(connected));
+    ways_[client->fd()] = {client, server};
+    ways_[server->fd()] = {server, client};
+  }
+
+  void Pass(int fd) {
+    auto found = ways_.find(fd);
+    if (found == ways_.end()) return;
+    Way way = found->second;
+    auto packet = way.from->Receive(64 << 10, Monotonic());
+    if (packet.ok()) {
+      std::vector<int> descriptors;
+      for (const UniqueFd& descriptor : packet->fds) descriptors.push_back(descriptor.get());
+      if (way.to->Send(packet->bytes, descriptors, MonotonicNow() + kSendTimeout).ok()) return;
+    } else if (absl::IsDeadlineExceeded(packet.status())) {
       return;
     }
-    peers_[client] = server;
-    peers_[server] = client;
+    ways_.erase(way.from->fd());
+    ways_.erase(way.to->fd());
   }
 
-  void Pass(int from) {
-    char buffer[65536];
-    int to = peers_[from];
-    ssize_t count = ::recv(from, buffer, sizeof(buffer), 0);
-    for (ssize_t sent = 0; sent < count;) {
-      ssize_t written = ::send(to, buffer + sent, static_cast<size_t>(count - sent), MSG_NOSIGNAL);
-      if (written <= 0) break;
-      sent += written;
-    }
-    if (count > 0) return;
-    ::close(from);
-    ::close(to);
-    peers_.erase(from);
-    peers_.erase(to);
-  }
-
-  void CloseAll() {
-    for (const auto& [from, to] : peers_) ::close(from);
-    peers_.clear();
-  }
-
-  const std::string path_, target_;
-  int listener_ = -1;
-  std::map<int, int> peers_;  // Both ways. Of the thread.
+  UnixListener listener_;
+  const std::string target_;
+  const UnixSocketKind kind_;
+  std::map<int, Way> ways_;  // Both ways, by the descriptor that is read. Of the thread.
   std::atomic<bool> cut_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/transport/envelope_codec.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/actor/call_error.h"
+#include "runtime/base/status.h"
+#include "runtime/transport/flat_fields.h"
+
+namespace troupe {
+namespace {
+
+enum Tag : uint8_t { kCall = 1, kReply, kItem, kGrant, kCancel, kAck, kError, kRoute };
+constexpr uint8_t kStreams = 1, kRepeats = 2;
+
+void PutLife(const ActorLife& life, std::string& out) {
+  PutText(life.path.job.value(), out);
+  PutText(life.path.role, out);
+  PutNumber(life.path.replica, out);
+  PutNumber(life.incarnation, out);
+}
+
+// Writes the length of a record when it is whole.
+class RecordScope {
+ public:
+  RecordScope(Tag tag, std::string& out) : out_(out), begin_(out.size()) {
+    PutNumber(uint32_t{0}, out_);
+    PutNumber(static_cast<uint8_t>(tag), out_);
+  }
+  ~RecordScope() {
+    auto length = static_cast<uint32_t>(out_.size() - begin_ - sizeof(uint32_t));
+    std::memcpy(out_.data() + begin_, &length, sizeof(length));
+  }
+  RecordScope(const RecordScope&) = delete;
+  RecordScope& operator=(const RecordScope&) = delete;
+
+ private:
+  std::string& out_;
+  const size_t begin_;
+};
+
+ActorLife TakeLife(FieldReader& fields) {
+  ActorLife life;
+  life.path.job = JobId(fields.TakeText());
+  life.path.role = fields.TakeText();
+  life.path.replica = fields.Take<int32_t>();
+  life.incarnation = fields.Take<uint64_t>();
+  return life;
+}
+
+void WriteReply(const Envelope& envelope, std::string& out) {
+  if (envelope.status.ok()) {
+    RecordScope record(kReply, out);
+    PutNumber(envelope.call_id, out);
+    out.append(envelope.bytes);
+    return;
+  }
+  RecordScope record(kError, out);
+  std::string message = MessageOf(envelope.status);
+  PutNumber(envelope.call_id, out);
+  PutNumber(static_cast<uint8_t>(envelope.status.raw_code()), out);
+  PutNumber(static_cast<uint32_t>(message.size()), out);
+  out.append(message);
+  out.append(CallErrorOf(envelope.status).SerializeAsString());
+}
+
+absl::StatusOr<absl::Status> TakeError(FieldReader& fields) {
+  auto code = fields.Take<uint8_t>();
+  std::string message = fields.TakeBytes(fields.Take<uint32_t>());
+  v1::CallError error;
+  if (!error.ParseFromString(fields.TakeRest())) return absl::InvalidArgumentError("an error whose kind is not one");
+  bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+  return WithCallError(absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
+                       error);
+}
+
+}  // namespace
+
+uint32_t EnvelopeWriter::RouteOf(const Envelope& call, std::string& out) {
+  std::pair<ActorLife, std::string> key(call.target, call.method);
+  if (auto found = routes_.find(key); found != routes_.end()) return found->second;
+  if (routes_.size() >= kRoutesMax) routes_.clear();
+  auto route = static_cast<uint32_t>(routes_.size());
+  RecordScope record(kRoute, out);
+  PutNumber(route, out);
+  PutLife(call.target, out);
+  PutText(call.method, out);
+  routes_.emplace(std::move(key), route);
+  return route;
+}
+
+void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
+  switch (envelope.kind) {
+    case Envelope::Kind::kNone:
+      return;
+    case Envelope::Kind::kCall: {
+      uint32_t route = RouteOf(envelope, out);
+      RecordScope record(kCall, out);
+      PutNumber(static_cast<uint8_t>((envelope.streams ? kStreams : 0) | (envelope.repeats ? kRepeats : 0)), out);
+      PutNumber(route, out);
+      PutNumber(envelope.call_id, out);
+      PutNumber(absl::ToInt64Nanoseconds(envelope.timeout), out);
+      for (uint64_t field : {envelope.items, envelope.item_bytes}) {
+        if (envelope.streams) PutNumber(field, out);
+      }
+      for (uint64_t field : {envelope.caller, envelope.number}) {
+        if (envelope.repeats) PutNumber(field, out);
+      }
+      out.append(envelope.bytes);
+      return;
+    }
+    case Envelope::Kind::kReply:
+      return WriteReply(envelope, out);
+    case Envelope::Kind::kItem: {
+      RecordScope record(kItem, out);
+      PutNumber(envelope.call_id, out);
+      out.append(envelope.bytes);
+      return;
+    }
+    case Envelope::Kind::kGrant: {
+      RecordScope record(kGrant, out);
+      for (uint64_t field : {envelope.call_id, envelope.items, envelope.item_bytes}) PutNumber(field, out);
+      return;
+    }
+    case Envelope::Kind::kCancel: {
+      RecordScope record(kCancel, out);
+      PutNumber(envelope.call_id, out);
+      PutLife(envelope.target, out);
+      return;
+    }
+    case Envelope::Kind::kAck: {
+      RecordScope record(kAck, out);
+      for (uint64_t field : {envelope.caller, envelope.number}) PutNumber(field, out);
+      return;
+    }
+  }
+}
+
+absl::Status EnvelopeReader::ReadRoute(std::string_view record) {
+  FieldReader fields(record);
+  auto route = fields.Take<uint32_t>();
+  Route read = {TakeLife(fields), fields.TakeText()};
+  if (absl::Status end = fields.End("a route"); !end.ok()) return end;
+  if (route > routes_.size() || route >= EnvelopeWriter::kRoutesMax) {
+    return absl::InvalidArgumentError("route " + std::to_string(route) + " came where " +
+                                      std::to_string(routes_.size()) + " was the next");
+  }
+  if (route == routes_.size()) routes_.emplace_back();
+  routes_[route] = std::move(read);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
+  if (record.empty()) return absl::InvalidArgumentError("an empty message");
+  Envelope envelope;
+  auto tag = static_cast<uint8_t>(record[0]);
+  FieldReader fields(record.substr(1));
+  switch (tag) {
+    case kCall: {
+      envelope.kind = Envelope::Kind::kCall;
+      auto flags = fields.Take<uint8_t>();
+      auto route = fields.Take<uint32_t>();
+      envelope.call_id = fields.Take<uint64_t>();
+      envelope.timeout = absl::Nanoseconds(fields.Take<int64_t>());
+      if (flags > (kStreams | kRepeats)) return absl::InvalidArgumentError("a call with a flag that is not known");
+      envelope.streams = (flags & kStreams) != 0;
+      envelope.repeats = (flags & kRepeats) != 0;
+      if (envelope.streams) {
+        envelope.items = fields.Take<uint64_t>();
+        envelope.item_bytes = fields.Take<uint64_t>();
+      }
+      if (envelope.repeats) {
+        envelope.caller = fields.Take<uint64_t>();
+        envelope.number = fields.Take<uint64_t>();
+      }
+      envelope.bytes = fields.TakeRest();
+      if (absl::Status end = fields.End("a call"); !end.ok()) return end;
+      if (route >= routes_.size()) {
+        return absl::InvalidArgumentError("a call on route " + std::to_string(route) + ", which is not known");
+      }
+      envelope.target = routes_[route].target;
+      envelope.method = routes_[route].method;
+      return envelope;
+    }
+    case kReply:
+    case kItem:
+      envelope.kind = tag == kReply ? Envelope::Kind::kReply : Envelope::Kind::kItem;
+      envelope.call_id = fields.Take<uint64_t>();
+      envelope.bytes = fields.TakeRest();
+      break;
+    case kError: {
+      envelope.kind = Envelope::Kind::kReply;
+      envelope.call_id = fields.Take<uint64_t>();
+      absl::StatusOr<absl::Status> error = TakeError(fields);
+      if (!error.ok()) return error.status();
+      envelope.status = *error;
+      break;
+    }
+    case kGrant:
+      envelope.kind = Envelope::Kind::kGrant;
+      envelope.call_id = fields.Take<uint64_t>();
+      envelope.items = fields.Take<uint64_t>();
+      envelope.item_bytes = fields.Take<uint64_t>();
+      break;
+    case kCancel:
+      envelope.kind = Envelope::Kind::kCancel;
+      envelope.call_id = fields.Take<uint64_t>();
+      envelope.target = TakeLife(fields);
+      break;
+    case kAck:
+      envelope.kind = Envelope::Kind::kAck;
+      envelope.caller = fields.Take<uint64_t>();
+      envelope.number = fields.Take<uint64_t>();
+      break;
+    case kRoute:
+      if (absl::Status status = ReadRoute(record.substr(1)); !status.ok()) return status;
+      return envelope;
+    default:
+      return absl::InvalidArgumentError("a message of kind " + std::to_string(tag) + ", which is not known");
+  }
+  if (absl::Status end = fields.End("a message"); !end.ok()) return end;
+  return envelope;
+}
+
+}  // namespace troupe

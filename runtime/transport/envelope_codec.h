@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Envelopes as records of a ring: flat, little-endian, without protobuf. A record is a length (u32, of what follows), a
+// kind (u8), and by kind (text: a length u16 and the bytes; the rest of a record has no length of its own):
+//
+//   1 call    u8 flags (1 streams, 2 repeats) | u32 route | u64 call_id | i64 timeout_ns |
+//             [u64 items | u64 item_bytes] | [u64 caller | u64 number] | the arguments
+//   2 reply   u64 call_id | the result
+//   3 item    u64 call_id | the value
+//   4 grant   u64 call_id | u64 items | u64 item_bytes
+//   5 cancel  u64 call_id | life
+//   6 ack     u64 caller | u64 number
+//   7 error   u64 call_id | u8 code | u32 length, the message | the CallError as protobuf: a reply that is none
+//   8 route   u32 route | life | text method: what calls mean by that number from here on
+//   life:     text job | text role | i32 replica | u64 incarnation
+//
+// A route spares most calls their names. Its number is below kRoutesMax; when the sender has no more it begins anew.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/transport/envelope.h"
+
+namespace troupe {
+
+class EnvelopeWriter {
+ public:
+  static constexpr size_t kRoutesMax = 4096;
+
+  // Appends the records of `envelope`: in the order in which they are sent, all of them.
+  void Write(const Envelope& envelope, std::string& out);
+
+ private:
+  uint32_t RouteOf(const Envelope& call, std::string& out);
+  std::map<std::pair<ActorLife, std::string>, uint32_t> routes_;
+};
+
+class EnvelopeReader {
+ public:
+  // A record without its length. Kind kNone: it was for the reader itself. INVALID_ARGUMENT: it cannot be (says why).
+  absl::StatusOr<Envelope> Read(std::string_view record);
+
+ private:
+  struct Route {
+    ActorLife target;
+    std::string method;
+  };
+  absl::Status ReadRoute(std::string_view record);
+  std::vector<Route> routes_;
+};
+
+}  // namespace troupe

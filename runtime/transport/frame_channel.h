@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// FrameChannel: carries envelopes to one other process, in order, and brings the other's: a gRPC stream
+// (grpc_channel.h) or a pair of rings (ring_hub.h). EnvelopeSink: the session above it.
+#pragma once
+
+#include "absl/status/status.h"
+#include "runtime/transport/envelope.h"
+
+namespace troupe {
+
+class EnvelopeSink {
+ public:
+  virtual ~EnvelopeSink() = default;
+
+  // The other process has said who it is. Before the first Take.
+  virtual void Greeted() {}
+  // One at a time, in the other's order. Not OK: the channel ends with that.
+  virtual absl::Status Take(Envelope&& envelope) = 0;
+  // Once; little is taken after it.
+  virtual void Ended(const absl::Status& why) = 0;
+};
+
+class FrameChannel {
+ public:
+  virtual ~FrameChannel() = default;
+
+  // Any thread. RESOURCE_EXHAUSTED: too much waits already. UNAVAILABLE: it has ended.
+  virtual absl::Status Send(Envelope&& envelope) = 0;
+  // Never refused: for what is bounded otherwise. Nothing happens after the end.
+  virtual void SendAlways(Envelope&& envelope) = 0;
+  // Any thread: ends it; the other process is told why, if it can be.
+  virtual void End(const absl::Status& why) = 0;
+};
+
+}  // namespace troupe

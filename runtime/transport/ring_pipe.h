@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// RingPipe: records over a pair of rings, from any thread: a bounded queue for what the ring has no space for, and the
+// reading, which one thread at a time does.
+//
+// The thread that calls Run reads, unless another one that waits for something reads instead (ReadUntil): then the
+// other process wakes that thread and nobody else. Neither taking the reading over nor giving it back wakes anybody.
+//
+// A record is a length (u32) and that many bytes; records follow each other, whatever the ring's frames are.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "runtime/base/monotonic.h"
+#include "runtime/base/mutex.h"
+#include "runtime/env/clock.h"
+#include "runtime/transport/ring.h"
+
+namespace troupe {
+
+struct RingPipeOptions {
+  size_t queue_records_max = 65'536;
+  size_t queue_bytes_max = 64 << 20;
+  size_t record_bytes_max = 16 << 20;
+  // Reads no further while the queue is over its limits: for the side that answers.
+  bool pauses = false;
+  // How long a thread that reads looks at the ring before it sleeps. Only where a core is free for it.
+  absl::Duration spin = absl::ZeroDuration();
+};
+
+class RingPipe {
+ public:
+  // Takes a record's bytes; they are good during the call. Not OK: ends the pipe with that. By one thread at a time,
+  // without locks of the pipe.
+  using Take = std::function<absl::Status(std::string_view record)>;
+
+  RingPipe(std::unique_ptr<RingEnd> end, RingPipeOptions options, Take take);
+
+  // Any thread. `encode(std::string& out)` appends whole records; it runs under the pipe's lock, in the order of
+  // sending, and not at all when this is refused. RESOURCE_EXHAUSTED: too much waits already (never with `always`).
+  // UNAVAILABLE: the pipe has ended.
+  template <typename Encode>
+  absl::Status Send(bool always, Encode encode);
+
+  // Reads until the pipe has ended; what has come before the end is taken first. Returns why it ended. Once.
+  absl::Status Run();
+
+  // Any thread: ends it. What came before is still taken if `drain`.
+  void End(const absl::Status& why, bool drain);
+
+  // Reads on this thread until `done()`, asked after each look, or the deadline, or the pipe's end. False: another
+  // thread reads, or the pipe has ended; nothing was waited for.
+  template <typename Done>
+  bool ReadUntil(Done done, Monotonic deadline);
+  // Makes a thread in ReadUntil ask `done` again.
+  void WakeReader() { end_->WakeOwn(RingEnd::kCaller); }
+
+  // Of the reading side alone.
+  const RingRefusals& refusals() const { return end_->refusals(); }
+
+ private:
+  bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Sends encoded_, as far as there is space; queues the rest.
+  void Put() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // How many of the bytes went into the ring.
+  size_t WriteFrames(std::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void EndNow(const absl::Status& why, bool drain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void Flush();
+  bool TakeReading();
+  // False: there is something to read.
+  bool GiveReadingTo(uint32_t who);
+  // By the one that reads: what waits to be written, then what is there.
+  void ReadOnce();
+  absl::Status TakeBytes(std::string_view bytes);
+
+  const std::unique_ptr<RingEnd> end_;
+  const RingPipeOptions options_;
+  const Take take_;
+
+  Mutex write_mutex_;
+  std::string encoded_ ABSL_GUARDED_BY(write_mutex_);  // Of the Send that runs.
+  std::string queue_ ABSL_GUARDED_BY(write_mutex_);    // Bytes that wait, from queue_begin_ on.
+  size_t queue_begin_ ABSL_GUARDED_BY(write_mutex_) = 0;
+  std::deque<size_t> queue_sizes_ ABSL_GUARDED_BY(write_mutex_);  // Of what each Send left there.
+  absl::Status ended_why_ ABSL_GUARDED_BY(write_mutex_);
+  std::atomic<bool> queued_{false};  // The queue is not empty.
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> drain_{true};
+
+  Mutex reading_mutex_;
+  bool reading_ ABSL_GUARDED_BY(reading_mutex_) = false;
+  std::string partial_;  // Of the one that reads: the beginning of a record.
+};
+
+template <typename Encode>
+absl::Status RingPipe::Send(bool always, Encode encode) {
+  {
+    MutexLock lock(write_mutex_);
+    if (ended_.load(std::memory_order_relaxed)) return absl::UnavailableError("the connection has just ended");
+    if (!always && Full()) return absl::ResourceExhaustedError("the queue to the other process is full");
+    encoded_.clear();
+    encode(encoded_);
+    Put();
+  }
+  end_->WakePeer();
+  return absl::OkStatus();
+}
+
+template <typename Done>
+bool RingPipe::ReadUntil(Done done, Monotonic deadline) {
+  if (!TakeReading()) return false;
+  while (true) {
+    ReadOnce();
+    if (done() || ended_.load() || MonotonicNow() >= deadline) break;
+    if (!end_->Spin(options_.spin)) end_->Sleep(RingEnd::kCaller, deadline);
+  }
+  if (!GiveReadingTo(RingEnd::kReader) || ended_.load()) end_->WakeOwn(RingEnd::kReader);
+  return true;
+}
+
+}  // namespace troupe

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServerSession: the serving side of a channel: hands calls to the host and sends the replies back. CallReceiver: what
+// the sessions of a process share, whatever their channels are.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/actor/actor_host.h"
+#include "runtime/base/mutex.h"
+#include "runtime/transport/frame_channel.h"
+#include "runtime/transport/reply_book.h"
+
+namespace troupe {
+
+class ServerSession;
+
+class CallReceiver {
+ public:
+  CallReceiver(size_t payload_bytes_max, ActorHost& host) : payload_bytes_max_(payload_bytes_max), host_(host) {}
+
+  // The session of a new channel; null: the process is stopping.
+  std::shared_ptr<ServerSession> Accept(std::shared_ptr<FrameChannel> channel);
+  // Ends every session's channel, and takes no more.
+  void Shutdown();
+
+ private:
+  friend class ServerSession;
+  // Of calls that may be repeated; shared with their replies, which may come after the receiver has gone.
+  struct SharedBook {
+    // The newest session of each caller that repeats calls: what an older one still brings was sent again on it. One
+    // number for each process that ever did. Held while a call is taken and delivered, so that both keep one order.
+    Mutex order_mutex;
+    std::unordered_map<uint64_t, uint64_t> newest ABSL_GUARDED_BY(order_mutex);
+
+    Mutex mutex;
+    ReplyBook book ABSL_GUARDED_BY(mutex);
+  };
+  void Forget(const std::shared_ptr<ServerSession>& session);
+
+  const size_t payload_bytes_max_;
+  ActorHost& host_;
+  const std::shared_ptr<SharedBook> book_ = std::make_shared<SharedBook>();
+  Mutex mutex_;
+  uint64_t sessions_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<std::shared_ptr<ServerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Replies come from actors' threads at any time, also after the channel has ended: they hold the session, and the
+// channel knows whether it still sends.
+class ServerSession final : public EnvelopeSink, public std::enable_shared_from_this<ServerSession> {
+ public:
+  // By CallReceiver::Accept. Later sessions have higher numbers.
+  ServerSession(CallReceiver& receiver, std::shared_ptr<FrameChannel> channel, uint64_t number)
+      : receiver_(receiver),
+        host_(receiver.host_),
+        book_(receiver.book_),
+        payload_bytes_max_(receiver.payload_bytes_max_),
+        channel_(std::move(channel)),
+        number_(number) {}
+
+  // EnvelopeSink.
+  absl::Status Take(Envelope&& envelope) override;
+  void Ended(const absl::Status& why) override;
+
+  FrameChannel& channel() { return *channel_; }
+
+ private:
+  struct OpenStreamCall {
+    std::shared_ptr<StreamSink> sink;
+    absl::Status error;  // Of the transport's own.
+  };
+
+  absl::Status TakeCall(Envelope&& envelope);
+  void DeliverOnce(const ReplyBook::Key& key, const ActorLife& target, IncomingCall& call);
+  // Whether this call is to run now; if not, its reply is sent, or will be.
+  bool BeginOnce(const ReplyBook::Key& key, IncomingCall& call);
+  std::shared_ptr<StreamSink> OpenStream(uint64_t call_id, StreamWindow window);
+  std::shared_ptr<StreamSink> SinkOf(uint64_t call_id);
+  void Item(uint64_t call_id, std::string item);
+  absl::Status TooLarge(const std::string& what, size_t bytes) const;
+  void Reply(uint64_t call_id, absl::StatusOr<std::string> result);
+
+  CallReceiver& receiver_;  // Until Ended.
+  ActorHost& host_;         // Until Ended.
+  const std::shared_ptr<CallReceiver::SharedBook> book_;
+  const size_t payload_bytes_max_;
+  const std::shared_ptr<FrameChannel> channel_;
+  const uint64_t number_;
+
+  Mutex mutex_;
+  std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace troupe
