@@ -2,7 +2,7 @@
 // Calls between two processes of this machine, with what the machine itself needs beside them: a bare futex ping-pong,
 // asleep and spinning. One iteration of a round trip is one call; items are calls.
 //
-//   bazel run -c opt //runtime/transport:ring_benchmark -- --benchmark_repetitions=5 --benchmark_enable_random_interleaving
+//   bazel run //runtime/transport:ring_benchmark -- --benchmark_repetitions=5 --benchmark_enable_random_interleaving
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -98,7 +98,6 @@ struct Peers {
     auto* context = new ActorContext(setting, *transport, nullptr);
     ActorCellOptions options;
     options.mailbox.messages_max = 4 * kInFlight;
-    options.idle = (*transport)->idle_work();
     auto* cell = new std::shared_ptr<ActorCell>(std::make_shared<ActorCell>(
         *ActorRegistry::Global().Find("Adder").value(), std::make_unique<Adder>(), *context, options));
     TROUPE_CHECK((*cell)->Start().ok(), "start");
