@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/stream/record_file.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
@@ -25,12 +25,26 @@ absl::Status Damaged(const AppendFile& file, int64_t offset, std::string_view wh
   return absl::DataLossError(file.path() + " is damaged at byte " + std::to_string(offset) + ": " + std::string(why));
 }
 
+// Whether nothing, or nothing but zeros, stands behind `offset`: the file system gave the file its length before its
+// bytes and the machine died.
+bool EndsAt(const AppendFile& file, int64_t offset) {
+  char bytes[4096];
+  while (offset < file.size()) {
+    const int64_t count = std::min<int64_t>(sizeof(bytes), file.size() - offset);
+    if (!file.ReadAt(offset, count, bytes).ok()) return false;
+    if (std::any_of(bytes, bytes + count, [](char byte) { return byte != 0; })) return false;
+    offset += count;
+  }
+  return true;
+}
+
 // The record at `offset`. OUT_OF_RANGE: the file ends within it; DATA_LOSS: its checksum is wrong.
 absl::StatusOr<std::string> ReadRecord(const AppendFile& file, int64_t offset) {
   char header[kHeaderBytes];
   if (offset + kHeaderBytes > file.size()) return absl::OutOfRangeError("torn header");
   TROUPE_RETURN_IF_ERROR(file.ReadAt(offset, kHeaderBytes, header));
   int64_t length = LoadLittleEndian(header);
+  if (length == 0) return Damaged(file, offset, "a record of no length");
   if (length > kRecordBytesMax) return Damaged(file, offset, "a record of impossible length");
   if (offset + kHeaderBytes + length > file.size()) return absl::OutOfRangeError("torn record");
   std::string payload(static_cast<size_t>(length), '\0');
@@ -58,7 +72,7 @@ absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path, const Visit
       char header[kHeaderBytes];
       bool last = absl::IsOutOfRange(payload.status());
       if (!last && file.ReadAt(offset, kHeaderBytes, header).ok()) {
-        last = offset + kHeaderBytes + LoadLittleEndian(header) == file.size();
+        last = EndsAt(file, offset + kHeaderBytes + LoadLittleEndian(header));
       }
       if (!last) return payload.status();
       TROUPE_RETURN_IF_ERROR(file.Truncate(offset));
@@ -71,6 +85,7 @@ absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path, const Visit
 }
 
 absl::StatusOr<int64_t> RecordFile::Append(std::string_view payload) {
+  if (payload.empty()) return absl::InvalidArgumentError("a record without content");
   if (std::ssize(payload) > kRecordBytesMax) return absl::ResourceExhaustedError("a record of more than 256 MiB");
   std::string record(kHeaderBytes, '\0');
   StoreLittleEndian(static_cast<uint32_t>(payload.size()), record.data());

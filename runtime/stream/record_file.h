@@ -2,11 +2,12 @@
 // Record files: append-only files of checked records, for segments of rows and the controller's log.
 //
 //   file   := magic ("TRPREC01") record*
-//   record := length (4 bytes, little endian) crc32c of the payload (4 bytes) payload
+//   record := length (4 bytes, little endian, not 0) crc32c of the payload (4 bytes) payload
 //
 // A record is in the kernel's page cache when Append returns: it survives the death of the process, and of the machine
-// after Sync. A torn record at the end (the writer died in the middle) is cut off when the file is opened; a bad one
-// before the end is DATA_LOSS, which names the file and the offset.
+// after Sync. A torn record at the end (the writer died in the middle; also one behind which there are only zeros, as a
+// loss of power leaves them) is cut off when the file is opened; a bad one before the end is DATA_LOSS, which names the
+// file and the offset.
 #pragma once
 
 #include <cstdint>
