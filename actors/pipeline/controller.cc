@@ -104,7 +104,8 @@ class Controller::Impl {
     TROUPE_ASSIGN_OR_RETURN(JobPrompts prompts,
                             LoadJobPrompts(config_, *tokenizer, source->config().max_position_embeddings));
     TROUPE_RETURN_IF_ERROR(CheckRewards(config_.reward.functions));
-    TROUPE_ASSIGN_OR_RETURN(files_, RunFiles::Open(setting.output_dir, config_.trainer.logger));
+    TROUPE_ASSIGN_OR_RETURN(
+        files_, RunFiles::Open(setting.output_dir, context_->self().path.job.value(), config_.trainer.logger));
     checkpoints_dir_ = setting.output_dir + "/checkpoints";
     PipelineOptions options = PipelineOptionsOf(config_, prompts.val, checkpoints_dir_);
     PipelineDurable durable(options, PromptOrderOf(config_, prompts.train));
@@ -176,7 +177,7 @@ class Controller::Impl {
   bool Handle(const PipelineEvent& event) {
     PipelineState::Output output = state_->Step(event, MonotonicNow());
     absl::Status logged = log_->Append(output.records);
-    if (logged.ok() && !output.records.empty() && log_->IsLong()) logged = log_->Compact(state_->durable().Snapshot());
+    if (logged.ok() && !output.records.empty() && log_->IsLong()) Compact();
     if (!logged.ok()) {
       Finish({.succeeded = false, .reason = "the controller's log cannot be written: " + StatusText(logged)});
       return false;
@@ -185,8 +186,20 @@ class Controller::Impl {
     return !state_->finished();
   }
 
+  // Only makes recovery shorter: the job goes on with the long log.
+  void Compact() {
+    absl::Status compacted = log_->Compact(state_->durable().Snapshot());
+    if (!compacted.ok()) {
+      files_->Write(Note{"controller_log",
+                         "controller.log stays long, it could not be begun anew and is tried again "
+                         "later: " +
+                             StatusText(compacted)});
+    }
+  }
+
   void Carry(CallRole& call) {
-    SendRoleCall(*context_, call, [queue = queue_](PipelineEvent event) { queue->Push(std::move(event)); });
+    SendRoleCall(*context_, call, ClassOf(call.worker.role),
+                 [queue = queue_](PipelineEvent event) { queue->Push(std::move(event)); });
   }
   void Carry(CheckpointBegin& prepare) {
     absl::StatusOr<std::string> directory = BeginCheckpoint(checkpoints_dir_, prepare.step);
@@ -202,10 +215,17 @@ class Controller::Impl {
     queue_->Push(CheckpointWritten{commit.step, status});
   }
   // The log must not name a folder that is gone, also after a loss of power.
-  void Carry(CheckpointPrune&) {
+  void Carry(CheckpointPrune& prune) {
     absl::Status pruned = log_->Sync();
-    if (pruned.ok()) pruned = PruneCheckpoints(checkpoints_dir_, config_.trainer.max_checkpoints);
+    if (pruned.ok()) pruned = PruneCheckpoints(checkpoints_dir_, prune.step, config_.trainer.max_checkpoints);
     if (!pruned.ok()) files_->Write(Note{"checkpoint_prune", StatusText(pruned)});
+  }
+  void Carry(CheckpointGiveUp& give_up) {
+    absl::Status synced = log_->Sync();
+    if (!synced.ok()) return files_->Write(Note{"checkpoint_given_up", StatusText(synced)});
+    absl::StatusOr<std::vector<std::string>> told = GiveUpCheckpointsAfter(checkpoints_dir_, give_up.step);
+    if (!told.ok()) return files_->Write(Note{"checkpoint_given_up", StatusText(told.status())});
+    for (const std::string& text : *told) files_->Write(Note{"checkpoint_given_up", text});
   }
   void Carry(StepBack&) {
     std::vector<std::string> told;
@@ -251,7 +271,7 @@ class Controller::Impl {
     // Says to a later run in this folder whether there is anything left to do.
     absl::Status written = WriteFileAtomic(context_->setting().output_dir + "/summary.json", request.summary_json());
     if (!written.ok()) std::fprintf(stderr, "%s\n", StatusText(written).c_str());
-    files_->Write(Note{finish.succeeded ? "finished" : "failed", finish.reason});
+    files_->Write(Note{finish.succeeded ? "finished" : "failed", finish.reason, /*routine=*/true});
     // Durable ones are in the checkpoint; what cannot be removed now goes when the next job begins here.
     if (finish.succeeded) RemoveTree(context_->setting().output_dir + "/rows").IgnoreError();
     head_->Finish(std::move(request));

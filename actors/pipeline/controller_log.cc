@@ -67,6 +67,17 @@ absl::StatusOr<v1::PipelineSnapshot> FirstSnapshot(const ControllerLogOptions& o
   return ResumedSnapshot(std::move(saved), options.job_id, checkpoint->dir, options.rollout_replicas);
 }
 
+// A synced file with this one record.
+absl::StatusOr<RecordFile> WriteSnapshot(const v1::PipelineSnapshot& snapshot, const std::string& path) {
+  v1::PipelineRecord record;
+  *record.mutable_snapshot() = snapshot;
+  TROUPE_RETURN_IF_ERROR(RemoveTree(path));
+  TROUPE_ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(path, {}));
+  TROUPE_RETURN_IF_ERROR(file.Append(record.SerializeAsString()).status());
+  TROUPE_RETURN_IF_ERROR(file.Sync());
+  return file;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::PipelineSnapshot> SnapshotToGoBackTo(const ControllerLogOptions& options,
@@ -136,6 +147,9 @@ absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const Control
     if (!applied.ok()) return Annotate(applied, "controller.log does not fit this job");
   }
   durable.TakeReleased();
+  TROUPE_ASSIGN_OR_RETURN(std::vector<std::string> given_up,
+                          GiveUpCheckpointsAfter(options.output_dir + "/checkpoints", durable.step()));
+  told->insert(told->end(), given_up.begin(), given_up.end());
   return log;
 }
 
@@ -148,17 +162,23 @@ absl::Status ControllerLog::Append(const std::vector<v1::PipelineRecord>& record
 }
 
 absl::Status ControllerLog::Compact(const v1::PipelineSnapshot& snapshot) {
-  v1::PipelineRecord record;
-  *record.mutable_snapshot() = snapshot;
+  if (file_ != nullptr) compact_after_bytes_ = file_->size() + kCompactRetryBytes;
   std::string aside = path_ + ".tmp";
-  TROUPE_RETURN_IF_ERROR(RemoveTree(aside));
-  TROUPE_ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(aside, {}));
-  TROUPE_RETURN_IF_ERROR(file.Append(record.SerializeAsString()).status());
-  TROUPE_RETURN_IF_ERROR(file.Sync());
-  TROUPE_RETURN_IF_ERROR(RenameDurably(aside, path_));
-  file_ = std::make_unique<RecordFile>(std::move(file));
+  absl::StatusOr<RecordFile> file = WriteSnapshot(snapshot, aside);
+  if (!file.ok()) {
+    RemoveTree(aside).IgnoreError();
+    return file.status();
+  }
+  absl::Status renamed = RenameDurably(aside, path_);
+  if (!renamed.ok() && FileExists(aside)) {
+    RemoveTree(aside).IgnoreError();
+    return renamed;
+  }
+  // Renamed, though perhaps not for certain after a loss of power: what comes now belongs in the file of that name.
+  file_ = std::make_unique<RecordFile>(*std::move(file));
   snapshot_bytes_ = file_->size();
-  return absl::OkStatus();
+  compact_after_bytes_ = 0;
+  return renamed;
 }
 
 }  // namespace troupe

@@ -18,6 +18,8 @@ namespace troupe {
 // Beyond this size, and twice its snapshot's, the log is begun anew from a snapshot: recovery stays short, and each
 // byte of a snapshot that grows is written about twice.
 inline constexpr int64_t kControllerLogBytesMax = int64_t{8} << 20;
+// How much it grows before a beginning anew that failed (no space) is tried again.
+inline constexpr int64_t kCompactRetryBytes = int64_t{1} << 20;
 // The controller's part of a checkpoint.
 inline constexpr char kControllerPart[] = "controller.pb";
 
@@ -31,22 +33,26 @@ struct ControllerLogOptions {
 class ControllerLog {
  public:
   // `durable` is fresh; afterwards it is what the controller goes on with. `told`: sentences for people about what was
-  // found. NOT_FOUND: no checkpoint in the DIR asked for; DATA_LOSS: the log or the checkpoint is damaged.
+  // found. Checkpoints in the folder that are later than where it goes on from are given up. NOT_FOUND: no checkpoint
+  // in the DIR asked for; DATA_LOSS: the log or the checkpoint is damaged.
   static absl::StatusOr<std::unique_ptr<ControllerLog>> Open(const ControllerLogOptions& options,
                                                              PipelineDurable& durable, std::vector<std::string>* told);
 
   // In the page cache when it returns.
   absl::Status Append(const std::vector<v1::PipelineRecord>& records);
   absl::Status Sync() { return file_->Sync(); }
-  bool IsLong() const { return file_->size() > std::max(kControllerLogBytesMax, 2 * snapshot_bytes_); }
-  // Begins the log anew with this state. Synced.
+  bool IsLong() const {
+    return file_->size() > std::max({kControllerLogBytesMax, 2 * snapshot_bytes_, compact_after_bytes_});
+  }
+  // Begins the log anew with this state, synced. After an error the log goes on in the file that it had.
   absl::Status Compact(const v1::PipelineSnapshot& snapshot);
 
  private:
   explicit ControllerLog(std::string path) : path_(std::move(path)) {}
   std::string path_;
   std::unique_ptr<RecordFile> file_;
-  int64_t snapshot_bytes_ = 0;  // of the snapshot that the file begins with
+  int64_t snapshot_bytes_ = 0;       // of the snapshot that the file begins with
+  int64_t compact_after_bytes_ = 0;  // backoff after a failure
 };
 
 // What a job goes on from when its newest checkpoint turned out to be damaged: the newest whole one of its own, or of

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/pipeline/controller_log.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
 
 #include "actors/trainer/core/checkpoint.h"
 #include "runtime/env/file.h"
@@ -84,6 +87,62 @@ TEST_CASE("ControllerLog: it is long beyond twice its snapshot, not by a large s
   CHECK_FALSE(log->IsLong());
   log = *ControllerLog::Open(options, durable, &told);
   CHECK_FALSE(log->IsLong());
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("ControllerLog: it goes on in its long file when there is no room to begin anew, and tries again later",
+          "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  ControllerLogOptions options{.output_dir = folder, .job_id = "job-1"};
+  std::vector<std::string> told;
+  PipelineDurable durable = Fresh();
+  auto log = *ControllerLog::Open(options, durable, &told);
+  v1::PipelineRecord record;
+  (*record.mutable_validation_done()->mutable_metrics())[std::string(kControllerLogBytesMax + 1024, 'v')] = 1;
+  REQUIRE(log->Append({record}).ok());
+  REQUIRE(log->IsLong());
+  v1::PipelineSnapshot large = durable.Snapshot();
+  (*large.mutable_metrics())[std::string(1 << 20, 'm')] = 1;
+  rlimit all{}, little{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &all) == 0);
+  little = {.rlim_cur = 64 << 10, .rlim_max = all.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
+  absl::Status compacted = log->Compact(large);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &all) == 0);
+  CHECK_FALSE(compacted.ok());
+  CHECK_FALSE(FileExists(folder + "/controller.log.tmp"));
+  CHECK_FALSE(log->IsLong());
+  REQUIRE(log->Append({Dispatched(0)}).ok());
+  PipelineDurable recovered = Fresh();
+  REQUIRE(ControllerLog::Open(options, recovered, &told).ok());
+  CHECK(recovered.ReplicaOf(0) == 3);
+  record.mutable_validation_done()->clear_metrics();
+  (*record.mutable_validation_done()->mutable_metrics())[std::string(kCompactRetryBytes, 'v')] = 1;
+  REQUIRE(log->Append({record}).ok());
+  CHECK(log->IsLong());
+  REQUIRE(log->Compact(large).ok());
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("ControllerLog: a job that begins at an earlier checkpoint gives up the later ones in its folder",
+          "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  for (int64_t step : {2, 4, 6}) Save(folder, "job-1", step);
+  auto begin = [&](const std::string& job, const std::string& resume) {
+    std::vector<std::string> told;
+    PipelineDurable durable = Fresh();
+    ControllerLogOptions options{.output_dir = folder, .job_id = job, .resume = resume};
+    REQUIRE(ControllerLog::Open(options, durable, &told).ok());
+    return durable.step();
+  };
+  CHECK(begin("job-2", folder + "/checkpoints/step_4") == 4);
+  CHECK(begin("job-3", "auto") == 4);
+  CHECK(begin("job-4", folder + "/checkpoints/step_6.given_up") == 6);
+  REQUIRE(WriteFileAtomic(folder + "/checkpoints/step_4/" + kControllerPart, "bits").ok());
+  CHECK(begin("job-5", "auto") == 2);
+  CHECK(begin("job-6", "never") == 0);
+  CHECK(begin("job-7", "auto") == 0);
   RemoveTree(folder).IgnoreError();
 }
 

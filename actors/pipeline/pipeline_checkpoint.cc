@@ -66,8 +66,8 @@ void PipelineState::OnCheckpointWritten(const CheckpointWritten& event, Monotoni
   v1::PipelineRecord record;
   record.mutable_checkpoint_committed()->set_step(event.step);
   Record(std::move(record));
-  out_->actions.push_back(CheckpointPrune{});
-  out_->actions.push_back(Note{"checkpoint", "step " + std::to_string(event.step) + " is saved"});
+  out_->actions.push_back(CheckpointPrune{event.step});
+  out_->actions.push_back(Note{"checkpoint", "step " + std::to_string(event.step) + " is saved", /*routine=*/true});
 }
 
 // The old checkpoint stays what it was. One that failed because a worker died or cannot be reached is tried again, and
@@ -114,6 +114,7 @@ void PipelineState::OnSteppedBack(const SteppedBack& event, Monotonic now) {
   record.mutable_snapshot()->set_attempt(durable_.attempt());  // the trainer's new one must be larger than any before
   record.mutable_snapshot()->set_trainer_incarnation(0);
   Record(std::move(record));
+  out_->actions.push_back(CheckpointGiveUp{durable_.step()});
   for (auto& [name, worker] : workers_) worker = Worker{.up = worker.up, .incarnation = worker.incarnation};
   published_.reset();
   validation_.reset();

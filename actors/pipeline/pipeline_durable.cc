@@ -64,6 +64,10 @@ absl::Status PipelineDurable::ApplySnapshot(const v1::PipelineSnapshot& snapshot
   for (const v1::GroupAssignment& assignment : snapshot.assignments()) {
     assignments_[assignment.sequence()] = assignment.replica();
   }
+  outcomes_.clear();
+  dropped_outcomes_ = 0;
+  for (bool dropped : snapshot.outcomes()) CountOutcome(dropped);
+  released_.clear();  // what was forgotten after the snapshot may be in its queue
   return absl::OkStatus();
 }
 
@@ -84,6 +88,7 @@ v1::PipelineSnapshot PipelineDurable::Snapshot() const {
     assignment->set_sequence(sequence);
     assignment->set_replica(replica);
   }
+  snapshot.mutable_outcomes()->Add(outcomes_.begin(), outcomes_.end());
   return snapshot;
 }
 

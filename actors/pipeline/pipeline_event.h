@@ -82,8 +82,13 @@ struct CheckpointCommit {  // writes the controller's part and the manifest; ans
   int64_t step = 0;
   v1::PipelineSnapshot snapshot;
 };
-struct CheckpointPrune {};  // the newest one is in the log: those beyond trainer.max_checkpoints may go
-struct StepBack {           // the newest checkpoint is damaged: finds the newest whole one
+struct CheckpointPrune {  // this newest one is in the log: those beyond trainer.max_checkpoints may go
+  int64_t step = 0;
+};
+struct CheckpointGiveUp {  // the log went back to this step: later ones are of a course that is over
+  int64_t step = 0;
+};
+struct StepBack {  // the newest checkpoint is damaged: finds the newest whole one
   int64_t damaged_step = 0;
 };
 struct WriteMetrics {  // one line of metrics.jsonl; (attempt, step) twice in a row is written once
@@ -96,11 +101,12 @@ struct WriteSample {  // one line of samples.jsonl
   v1::RowScore score;
 };
 struct Note {  // a line for people: events.jsonl and the log
-  std::string kind;
-  std::string text;
+  std::string event;
+  std::string reason;
+  bool routine = false;  // not told to who watches the run
 };
 inline Note RewardFaultNote(const v1::RowScore& score) {
-  return {"reward_fault", "row " + score.row_id() + ": " + score.fault_text()};
+  return {"reward_fault", "row " + score.row_id() + ": " + score.fault_text(), /*routine=*/true};
 }
 struct FinishPipeline {  // the last action
   bool succeeded = false;
@@ -108,6 +114,6 @@ struct FinishPipeline {  // the last action
   std::string reason;
 };
 using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, CheckpointPrune,
-                                    StepBack, WriteMetrics, WriteSample, Note, FinishPipeline>;
+                                    CheckpointGiveUp, StepBack, WriteMetrics, WriteSample, Note, FinishPipeline>;
 
 }  // namespace troupe

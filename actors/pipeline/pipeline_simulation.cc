@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "actors/pipeline/controller_log.h"
 #include "runtime/base/check.h"
@@ -52,6 +53,7 @@ void PipelineSimulation::StartController() {
     if (!status.ok()) Violation("log: " + std::string(status.message()));
   }
   controller_ = std::make_unique<PipelineState>(options_.pipeline, std::move(durable));
+  GiveUp(controller_->durable().step());
   events_.clear();
   calls_.clear();
   for (const auto& [name, worker] : workers_) {
@@ -159,7 +161,8 @@ void PipelineSimulation::Carry(const PipelineAction& action) {
   if (auto* call = std::get_if<CallRole>(&action)) Call(*call);
   if (std::holds_alternative<CheckpointBegin>(action)) ++checkpoints_begun_;
   if (auto* commit = std::get_if<CheckpointCommit>(&action)) Commit(*commit);
-  if (std::holds_alternative<CheckpointPrune>(action)) Prune();
+  if (auto* prune = std::get_if<CheckpointPrune>(&action)) Prune(prune->step);
+  if (auto* give_up = std::get_if<CheckpointGiveUp>(&action)) GiveUp(give_up->step);
   if (std::holds_alternative<StepBack>(action)) events_.push_back(SteppedBack{absl::OkStatus(), NewestCheckpoint()});
   if (auto* line = std::get_if<WriteMetrics>(&action)) {  // of a value written twice the last attempt counts
     for (const auto& [name, value] : line->values) metrics_[line->step][name] = value;
@@ -178,9 +181,8 @@ void PipelineSimulation::Call(const CallRole& call) {
 
 void PipelineSimulation::Commit(const CheckpointCommit& commit) {
   std::string directory = options_.pipeline.CheckpointDir(commit.step);
-  bool first = committed_.emplace(commit.step, commit.snapshot).second;
   committed_[commit.step] = commit.snapshot;
-  if (commit.step == options_.damaged_step) damaged_ = first ? directory : "";
+  if (commit.step == options_.damaged_step) damaged_ = std::exchange(damaged_step_made_, true) ? "" : directory;
   checkpoints_[directory] = checkpoints_[directory + ".tmp"];
   saved_rows_[directory] = saved_rows_[directory + ".tmp"];
   const TrainedHistory& saved = checkpoints_[directory];
@@ -189,10 +191,18 @@ void PipelineSimulation::Commit(const CheckpointCommit& commit) {
   events_.push_back(CheckpointWritten{commit.step, absl::OkStatus()});
 }
 
-void PipelineSimulation::Prune() {
+void PipelineSimulation::Prune(int64_t step) {
+  if (!committed_.empty() && committed_.rbegin()->first > step) Violation("a later checkpoint was not given up");
   while (options_.max_checkpoints > 0 && std::ssize(committed_) > options_.max_checkpoints) {
     checkpoints_.erase(options_.pipeline.CheckpointDir(committed_.begin()->first));
     committed_.erase(committed_.begin());
+  }
+}
+
+void PipelineSimulation::GiveUp(int64_t step) {
+  while (!committed_.empty() && committed_.rbegin()->first > step) {
+    checkpoints_.erase(options_.pipeline.CheckpointDir(committed_.rbegin()->first));
+    committed_.erase(std::prev(committed_.end()));
   }
 }
 
@@ -317,7 +327,7 @@ PipelineEvent PipelineSimulation::Generate(const CallRole& call, const v1::Gener
   v1::GenerateResponse response;
   for (const v1::PromptTask& task : request.prompts()) {
     int every = options_.not_generated_of;
-    if (every > 0 && !task.validation() && HashOf(task.group_id()) % static_cast<uint64_t>(every) == 0) continue;
+    if (every > 0 && HashOf(task.group_id()) % static_cast<uint64_t>(every) == 0) continue;
     for (int32_t i = 0; i < task.n(); ++i) {
       v1::RowMeta* row = response.add_rows();
       row->set_row_id(task.group_id() + "-" + std::to_string(i));

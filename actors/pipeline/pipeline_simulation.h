@@ -80,7 +80,8 @@ class PipelineSimulation {
   v1::PipelineSnapshot NewestCheckpoint() const;
   void Call(const CallRole& call);
   void Commit(const CheckpointCommit& commit);
-  void Prune();
+  void Prune(int64_t step);
+  void GiveUp(int64_t step);
   PipelineEvent Handle(const CallRole& call);
   PipelineEvent HandleRollout(const CallRole& call);
   PipelineEvent HandleScorer(const CallRole& call);
@@ -105,6 +106,7 @@ class PipelineSimulation {
   std::map<std::string, TrainedHistory> checkpoints_;
   std::map<int64_t, v1::PipelineSnapshot> committed_;
   std::string damaged_;  // checkpoint folder
+  bool damaged_step_made_ = false;
   int checkpoints_begun_ = 0;
 
   // Processes.

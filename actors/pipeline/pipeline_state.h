@@ -112,7 +112,8 @@ class PipelineState {
     std::map<std::string, v1::RowMeta> rows;            // generated, not scored
     std::map<std::string, std::vector<double>> scores;  // by group_id
     std::vector<std::string> done_rows;
-    int64_t dropped_rows = 0;  // the reward program's fault: in no mean
+    int64_t dropped_rows = 0;        // the reward program's fault: in no mean
+    int64_t not_generated_rows = 0;  // the engine could not make them: numbers that are not finite
     Monotonic started;
   };
   struct Checkpoint {

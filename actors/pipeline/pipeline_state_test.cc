@@ -150,15 +150,53 @@ TEST_CASE("Pipeline: on-policy trains no token of older weights", "[pipeline]") 
   }
 }
 
+TEST_CASE("PipelineDurable: a snapshot brings back what the reward program failed on, and forgets what was released",
+          "[pipeline]") {
+  PipelineOptions options = Job(0, 1, 0).pipeline;
+  options.train_batch_size = 1;
+  PipelineDurable fresh(options, PromptOrder({0, 1}, false, 1));
+  auto apply = [](PipelineDurable& durable, auto fill) {
+    v1::PipelineRecord record;
+    fill(record);
+    REQUIRE(durable.Apply(record).ok());
+  };
+  PipelineDurable durable = fresh;
+  apply(durable, [](v1::PipelineRecord& record) { record.mutable_dispatched()->add_sequences(0); });
+  apply(durable, [&](v1::PipelineRecord& record) {
+    v1::IndexedGroup* group = record.mutable_generated()->add_groups();
+    for (const char* row : {"a", "b", "c"}) {
+      v1::RowMeta* meta = group->add_rows()->mutable_meta();
+      meta->set_row_id(row);
+      meta->set_group_id(fresh.order().At(0).GroupId());
+      meta->set_sample_index(row[0] - 'a');
+    }
+  });
+  v1::PipelineSnapshot queued = durable.Snapshot();
+  apply(durable, [](v1::PipelineRecord& record) {
+    for (const char* row : {"a", "b", "c"}) {
+      record.mutable_scored()->add_rows()->set_row_id(row);
+      record.mutable_scored()->mutable_rows()->rbegin()->set_dropped(row != std::string("a"));
+    }
+  });
+  REQUIRE(durable.DroppedFraction() > 0.6);
+  PipelineDurable recovered = fresh;
+  apply(recovered, [&](v1::PipelineRecord& record) { *record.mutable_snapshot() = durable.Snapshot(); });
+  CHECK(recovered.DroppedFraction() == durable.DroppedFraction());
+  apply(durable, [&](v1::PipelineRecord& record) { *record.mutable_snapshot() = queued; });
+  CHECK(durable.TakeReleased().empty());
+  CHECK(durable.DroppedFraction() == 0);
+}
+
 TEST_CASE("Pipeline: when the newest checkpoint is damaged it goes back to the whole one before it", "[pipeline]") {
   for (int64_t damaged : {3, 6}) {
-    for (uint32_t seed = 0; seed < 40; ++seed) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
       CAPTURE(damaged, seed);
       PipelineSimulation calm(Job(0, 2, seed % 2));
       RequireClean(calm);
       SimulationOptions options = Job(0, 2, seed);
       options.kills = 25;
       options.damaged_step = damaged;
+      options.max_checkpoints = static_cast<int>(seed % 3);  // of one, the beginning is what is left
       PipelineSimulation damaged_run(options);
       RequireClean(damaged_run);
       REQUIRE(damaged_run.history() == calm.history());
@@ -244,6 +282,13 @@ TEST_CASE("Pipeline: validation leaves rows of a failing reward program out of i
   PipelineSimulation calm(options);
   RequireClean(calm);
   CHECK(calm.metrics().at(9).at("val-aux/val/rows/dropped") == 0);
+  CHECK(calm.metrics().at(9).at("val-aux/val/rows/not_generated") == 0);
+  options.not_generated_of = 3;
+  PipelineSimulation unmade(options);
+  RequireClean(unmade);
+  double missing = unmade.metrics().at(9).at("val-aux/val/rows/not_generated");
+  CHECK(missing > 0);
+  CHECK(missing < 30);
 }
 
 TEST_CASE("Pipeline: a reward program that always fails ends the job with a reason", "[pipeline]") {

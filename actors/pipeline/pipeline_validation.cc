@@ -91,7 +91,13 @@ void PipelineState::StartValidation(Monotonic now) {
 
 void PipelineState::OnValidationRows(const Call& call, const v1::GenerateResponse& response) {
   if (!validation_) return;
-  for (const std::string& group : call.names) validation_->tasks.erase(group);
+  for (const std::string& group : call.names) {
+    auto task = validation_->tasks.find(group);
+    if (task == validation_->tasks.end()) continue;
+    validation_->not_generated_rows += task->second.n();
+    validation_->tasks.erase(task);
+  }
+  validation_->not_generated_rows -= response.rows_size();
   for (const v1::RowMeta& row : response.rows()) {
     validation_->rows[row.row_id()] = row;
     validation_->done_rows.push_back(row.row_id());
@@ -138,6 +144,7 @@ void PipelineState::FinishValidation(Monotonic now) {
   }
   if (greedy_groups > 0) metrics["val-core/val/reward_greedy/mean@1"] = greedy / static_cast<double>(greedy_groups);
   metrics["val-aux/val/rows/dropped"] = static_cast<double>(validation_->dropped_rows);
+  metrics["val-aux/val/rows/not_generated"] = static_cast<double>(validation_->not_generated_rows);
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(now - validation_->started);
   to_release_.insert(to_release_.end(), validation_->done_rows.begin(), validation_->done_rows.end());
   v1::PipelineRecord record;

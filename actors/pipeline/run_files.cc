@@ -45,12 +45,13 @@ std::string Dump(const ordered_json& value) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Open(const std::string& output_dir,
+absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Open(const std::string& output_dir, const std::string& job_id,
                                                          const std::vector<std::string>& loggers) {
   std::unique_ptr<RunFiles> files(new RunFiles);
   auto wanted = [&](const char* name) { return std::find(loggers.begin(), loggers.end(), name) != loggers.end(); };
   TROUPE_RETURN_IF_ERROR(MakeDirs(output_dir));
-  TROUPE_ASSIGN_OR_RETURN(files->events_, OpenFile(output_dir + "/events.jsonl"));
+  files->job_id_ = job_id;
+  files->events_path_ = output_dir + "/events.jsonl";
   if (wanted("jsonl")) {
     TROUPE_ASSIGN_OR_RETURN(files->metrics_, OpenFile(output_dir + "/metrics.jsonl"));
     TROUPE_ASSIGN_OR_RETURN(files->samples_, OpenFile(output_dir + "/samples.jsonl"));
@@ -68,12 +69,13 @@ absl::StatusOr<std::unique_ptr<RunFiles>> RunFiles::Open(const std::string& outp
 }
 
 void RunFiles::Append(std::unique_ptr<AppendFile>& file, const std::string& line) {
-  if (file == nullptr) return;
-  absl::Status status = file->Append(line + "\n");
-  if (!status.ok() && !std::exchange(told_, true)) {
-    std::fprintf(stderr, "cannot write %s: %s; the job goes on without these lines\n", file->path().c_str(),
-                 StatusText(status).c_str());
-  }
+  if (file != nullptr) Told(file->path(), file->Append(line + "\n"));
+}
+
+void RunFiles::Told(const std::string& path, const absl::Status& status) {
+  if (status.ok() || std::exchange(told_, true)) return;
+  std::fprintf(stderr, "cannot write %s: %s; the job goes on without these lines\n", path.c_str(),
+               StatusText(status).c_str());
 }
 
 void RunFiles::Write(const WriteMetrics& line) {
@@ -103,13 +105,17 @@ void RunFiles::Write(const WriteSample& sample) {
   Append(samples_, Dump(object));
 }
 
+// Opened for each line: the head writes into the file too, and puts a long one aside.
 void RunFiles::Write(const Note& note) {
   ordered_json object;
-  object["time"] = Now();
-  object["kind"] = note.kind;
-  object["text"] = note.text;
-  Append(events_, Dump(object));
-  std::fprintf(stderr, "%s: %s\n", note.kind.c_str(), note.text.c_str());
+  object["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", WallNow(), absl::UTCTimeZone());
+  object["event"] = note.event;
+  object["job"] = job_id_;
+  object["reason"] = note.reason;
+  object["level"] = note.routine ? "info" : "warning";
+  absl::StatusOr<AppendFile> file = AppendFile::Open(events_path_);
+  Told(events_path_, file.ok() ? file->Append(Dump(object) + "\n") : file.status());
+  std::fprintf(stderr, "%s: %s\n", note.event.c_str(), note.reason.c_str());
 }
 
 }  // namespace troupe

@@ -21,12 +21,13 @@ namespace troupe {
 class RunFiles {
  public:
   // `loggers`: of trainer.logger, "jsonl" and "tensorboard".
-  static absl::StatusOr<std::unique_ptr<RunFiles>> Open(const std::string& output_dir,
+  static absl::StatusOr<std::unique_ptr<RunFiles>> Open(const std::string& output_dir, const std::string& job_id,
                                                         const std::vector<std::string>& loggers);
 
   // Writes the line unless the last line of the file is of this attempt and step already.
   void Write(const WriteMetrics& line);
   void Write(const WriteSample& sample);
+  // A line of the schema that the head writes into the same file (scheduler/server/event_log.h).
   void Write(const Note& note);
 
   // The newest metrics line as JSON; "" when there is none.
@@ -35,8 +36,10 @@ class RunFiles {
  private:
   RunFiles() = default;
   void Append(std::unique_ptr<AppendFile>& file, const std::string& line);
+  void Told(const std::string& path, const absl::Status& status);
 
-  std::unique_ptr<AppendFile> metrics_, samples_, events_;
+  std::string job_id_, events_path_;
+  std::unique_ptr<AppendFile> metrics_, samples_;
   std::unique_ptr<EventFile> tensorboard_;
   std::string newest_metrics_;
   int64_t last_attempt_ = -1, last_step_ = -1;

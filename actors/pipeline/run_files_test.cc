@@ -19,7 +19,7 @@ int Lines(const std::string& path) {
 TEST_CASE("RunFiles: a step's line is written once, also over a restart that tore the last line", "[pipeline]") {
   std::string folder = *MakeTemporaryDirectory("run-files-test");
   {
-    auto files = *RunFiles::Open(folder, {"jsonl", "tensorboard"});
+    auto files = *RunFiles::Open(folder, "job-1", {"jsonl", "tensorboard"});
     files->Write(WriteMetrics{0, 1, {{"critic/score/mean", 0.5}}});
     files->Write(WriteMetrics{0, 1, {{"critic/score/mean", 0.5}}});
     files->Write(WriteMetrics{0, 2, {{"critic/score/mean", 0.75}}});
@@ -28,7 +28,7 @@ TEST_CASE("RunFiles: a step's line is written once, also over a restart that tor
   CHECK(Lines(path) == 2);
   REQUIRE(WriteFileAtomic(path, *ReadFile(path, 1 << 20) + "{\"step\": 3, \"att").ok());
   {
-    auto files = *RunFiles::Open(folder, {"jsonl"});
+    auto files = *RunFiles::Open(folder, "job-1", {"jsonl"});
     files->Write(WriteMetrics{0, 2, {}});
     files->Write(WriteMetrics{1, 2, {}});
     files->Write(WriteMetrics{1, 3, {}});
@@ -39,6 +39,25 @@ TEST_CASE("RunFiles: a step's line is written once, also over a restart that tor
   CHECK(Lines(path) == 4);
   std::string content = *ReadFile(path, 1 << 20);
   CHECK(content.find("\"att{") == std::string::npos);
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("RunFiles: events go into the file of that name, also after the head put a long one aside", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("run-files-test");
+  std::string path = folder + "/events.jsonl";
+  auto files = *RunFiles::Open(folder, "job-1", {});
+  files->Write(Note{"checkpoint", "step 1 is saved", /*routine=*/true});
+  auto event = nlohmann::json::parse(*ReadFile(path, 1 << 20));
+  CHECK(event["time"].is_string());
+  CHECK(event["event"] == "checkpoint");
+  CHECK(event["job"] == "job-1");
+  CHECK(event["reason"] == "step 1 is saved");
+  CHECK(event["level"] == "info");
+  REQUIRE(RenameDurably(path, path + ".1").ok());
+  files->Write(Note{"checkpoint_damaged", "step 1 is given up"});
+  event = nlohmann::json::parse(*ReadFile(path, 1 << 20));
+  CHECK(event["event"] == "checkpoint_damaged");
+  CHECK(event["level"] == "warning");
   RemoveTree(folder).IgnoreError();
 }
 

@@ -88,8 +88,8 @@ class BadInputTest(SystemTest):
         out = f"trainer.output_dir={self.home.work}/out"
         code, _, err = self.home.call("run", job, out, "trainer.total_steps=1", "data.filter_overlong_prompts=true")
         self.assertEqual(code, 0, err)
-        told = [event["text"] for event in read_json_lines(f"{self.home.work}/out/events.jsonl")
-                if event.get("kind") == "prompts_filtered"]
+        told = [event["reason"] for event in read_json_lines(f"{self.home.work}/out/events.jsonl")
+                if event.get("event") == "prompts_filtered"]
         self.assertEqual(len(told), 1)
         for piece in ("1 prompt", "line 5", data):
             self.assertIn(piece, told[0])

@@ -107,6 +107,8 @@ class LineTail {
     std::vector<std::string> lines;
     std::ifstream file(path_, std::ios::binary);
     if (path_.empty() || !file) return lines;
+    file.seekg(0, std::ios::end);
+    if (file.tellg() < offset_) offset_ = 0;  // it was put aside, and begun anew
     file.seekg(offset_);
     std::string chunk(static_cast<size_t>(kMetricsChunkBytes), '\0');
     file.read(chunk.data(), kMetricsChunkBytes);

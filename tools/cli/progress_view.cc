@@ -130,11 +130,8 @@ std::vector<std::string> ProgressView::Panel(int width, double elapsed_seconds, 
 std::string EventLine(std::string_view text) {
   json event = json::parse(text, nullptr, false);
   if (!event.is_object()) return "";
-  static const char* kTold[] = {"prompts_filtered", "checkpoint_failed", "call_failed", "attempt_started", "resume"};
-  for (const char* kind : kTold) {
-    if (event.value("kind", json()) == kind && event.value("text", json()).is_string()) return event["text"];
-  }
-  return "";
+  if (event.value("level", json()) != "warning" || !event.value("reason", json()).is_string()) return "";
+  return event["reason"];
 }
 
 std::string JobStateName(v1::JobState state) {

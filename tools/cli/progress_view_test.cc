@@ -70,9 +70,11 @@ TEST_CASE("ProgressView: only the first line is bold, and no line is wider for i
 }
 
 TEST_CASE("EventLine: tells what the user should know, and nothing else", "[cli]") {
-  CHECK(EventLine(R"({"kind":"prompts_filtered","text":"1 prompt is too long"})") == "1 prompt is too long");
-  CHECK(EventLine(R"({"kind":"checkpoint","text":"step 3 is saved"})") == "");
-  CHECK(EventLine(R"({"kind":"call_failed"})") == "");
+  CHECK(EventLine(R"({"event":"checkpoint_damaged","reason":"step 3 is given up","level":"warning"})") ==
+        "step 3 is given up");
+  CHECK(EventLine(R"({"event":"checkpoint","reason":"step 3 is saved","level":"info"})") == "");
+  CHECK(EventLine(R"({"event":"exited","reason":"by SIGKILL"})") == "");  // the head's: the panel shows it
+  CHECK(EventLine(R"({"event":"call_failed","level":"warning"})") == "");
   CHECK(EventLine("[]") == "");
 }
 

@@ -16,19 +16,47 @@ namespace {
 
 constexpr const char* kManifest = "MANIFEST.json";
 constexpr const char* kUnfinished = ".tmp";
+constexpr const char* kGivenUp = ".given_up";
 constexpr int64_t kManifestBytesMax = 16 << 20;  // tens of thousands of files
 constexpr int kFormat = 1;
 
 std::string DirOf(const std::string& root, int64_t step) { return absl::StrCat(root, "/step_", step); }
 
-// The step of "step_N", or -1.
-int64_t StepOf(std::string_view name) {
+// The step of "step_N" and the suffix, or -1.
+int64_t StepOf(std::string_view name, std::string_view suffix) {
   constexpr std::string_view kPrefix = "step_";
-  if (name.substr(0, kPrefix.size()) != kPrefix) return -1;
+  if (!name.starts_with(kPrefix) || !name.ends_with(suffix)) return -1;
   name.remove_prefix(kPrefix.size());
+  name.remove_suffix(suffix.size());
   int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
   return error == std::errc() && end == name.data() + name.size() ? step : -1;
+}
+
+// By step, oldest first. Empty if ROOT is not there.
+absl::StatusOr<std::vector<CheckpointInfo>> ListWith(const std::string& root, std::string_view suffix) {
+  std::vector<CheckpointInfo> found;
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(root);
+  if (absl::IsNotFound(names.status())) return found;
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const int64_t step = StepOf(name, suffix);
+    if (step >= 0) found.push_back({.step = step, .dir = absl::StrCat(root, "/", name)});
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
+}
+
+absl::Status GiveUp(const CheckpointInfo& info) {
+  TROUPE_RETURN_IF_ERROR(RemoveTree(info.dir + kGivenUp));
+  return RenameDurably(info.dir, info.dir + kGivenUp);
+}
+
+// The oldest, until `max` are left.
+absl::Status RemoveSurplus(const std::vector<CheckpointInfo>& found, int64_t max) {
+  const int64_t surplus = max > 0 ? std::ssize(found) - max : 0;
+  for (int64_t i = 0; i < surplus; ++i) TROUPE_RETURN_IF_ERROR(RemoveTree(found[static_cast<size_t>(i)].dir));
+  return absl::OkStatus();
 }
 
 // Paths below `dir` of every file but the manifest, sorted; folders are synced, files were by whoever wrote them.
@@ -85,16 +113,12 @@ absl::StatusOr<CheckpointInfo> CommitCheckpoint(const std::string& root, int64_t
     manifest["files"].push_back({{"path", path}, {"bytes", digest.bytes}, {"sha256", digest.sha256}});
   }
   TROUPE_RETURN_IF_ERROR(WriteFileAtomic(absl::StrCat(aside, "/", kManifest), manifest.dump(1) + "\n"));
-  if (FileExists(dir)) {  // a run that went back made this step again
-    const std::string old = dir + ".old" + kUnfinished;
-    TROUPE_RETURN_IF_ERROR(RemoveTree(old));
-    TROUPE_RETURN_IF_ERROR(RenameDurably(dir, old));
-    TROUPE_RETURN_IF_ERROR(RenameDurably(aside, dir));
-    TROUPE_RETURN_IF_ERROR(RemoveTree(old));
-  } else {
-    TROUPE_RETURN_IF_ERROR(RenameDurably(aside, dir));
-  }
-  return CheckpointInfo{.step = step, .dir = dir};
+  const CheckpointInfo info{.step = step, .dir = dir};
+  const bool again = FileExists(dir);  // the controller died before it knew of its commit
+  if (again) TROUPE_RETURN_IF_ERROR(GiveUp(info));
+  TROUPE_RETURN_IF_ERROR(RenameDurably(aside, dir));
+  if (again) TROUPE_RETURN_IF_ERROR(RemoveTree(dir + kGivenUp));
+  return info;
 }
 
 absl::Status VerifyCheckpoint(const std::string& dir) {
@@ -109,18 +133,7 @@ absl::Status VerifyCheckpoint(const std::string& dir) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const std::string& root) {
-  std::vector<CheckpointInfo> found;
-  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(root);
-  if (absl::IsNotFound(names.status())) return found;
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
-    const int64_t step = StepOf(name);
-    if (step >= 0) found.push_back({.step = step, .dir = absl::StrCat(root, "/", name)});
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  return found;
-}
+absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const std::string& root) { return ListWith(root, ""); }
 
 absl::StatusOr<CheckpointInfo> LatestCheckpoint(const std::string& root, std::vector<std::string>* refused) {
   TROUPE_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> found, ListCheckpoints(root));
@@ -132,10 +145,24 @@ absl::StatusOr<CheckpointInfo> LatestCheckpoint(const std::string& root, std::ve
   return absl::NotFoundError(absl::StrCat("no checkpoint in ", root, found.empty() ? "" : " is whole"));
 }
 
-absl::Status PruneCheckpoints(const std::string& root, int64_t max_checkpoints) {
+absl::StatusOr<std::vector<std::string>> GiveUpCheckpointsAfter(const std::string& root, int64_t step) {
   TROUPE_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> found, ListCheckpoints(root));
-  const int64_t surplus = max_checkpoints > 0 ? static_cast<int64_t>(found.size()) - max_checkpoints : 0;
-  for (int64_t i = 0; i < surplus; ++i) TROUPE_RETURN_IF_ERROR(RemoveTree(found[static_cast<size_t>(i)].dir));
+  std::vector<std::string> told;
+  for (const CheckpointInfo& info : found) {
+    if (info.step <= step) continue;
+    TROUPE_RETURN_IF_ERROR(GiveUp(info));
+    told.push_back(absl::StrCat(info.dir, " is given up, since the run goes on from step ", step,
+                                "; until it is pruned it can be used as ", info.dir, kGivenUp));
+  }
+  return told;
+}
+
+absl::Status PruneCheckpoints(const std::string& root, int64_t step, int64_t max_checkpoints) {
+  TROUPE_ASSIGN_OR_RETURN(std::vector<CheckpointInfo> found, ListCheckpoints(root));
+  std::erase_if(found, [&](const CheckpointInfo& info) { return info.step > step; });
+  TROUPE_RETURN_IF_ERROR(RemoveSurplus(found, max_checkpoints));
+  TROUPE_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> given_up, ListWith(root, kGivenUp));
+  TROUPE_RETURN_IF_ERROR(RemoveSurplus(given_up, max_checkpoints));
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(root);
   if (!names.ok()) return absl::IsNotFound(names.status()) ? absl::OkStatus() : names.status();
   for (const std::string& name : *names) {

@@ -64,12 +64,33 @@ TEST_CASE("Checkpoint: pruning keeps the newest and removes attempts that never 
   const Root root;
   for (int64_t step : {2, 10, 9}) Commit(root.path, step, "x");
   REQUIRE(BeginCheckpoint(root.path, 11).ok());
-  REQUIRE(PruneCheckpoints(root.path, 2).ok());
+  REQUIRE(PruneCheckpoints(root.path, 10, 2).ok());
   const std::vector<CheckpointInfo> left = ListCheckpoints(root.path).value();
   REQUIRE(left.size() == 2);
   CHECK(left[0].step == 9);
   CHECK(left[1].step == 10);
   CHECK(ListDirectory(root.path)->size() == 2);
+}
+
+TEST_CASE("Checkpoint: a course that goes back gives up what is later; neither the newest nor pruning takes it",
+          "[checkpoint]") {
+  const Root root;
+  for (int64_t step : {10, 20, 30, 40}) Commit(root.path, step, "first course");
+  CHECK(GiveUpCheckpointsAfter(root.path, 10)->size() == 3);
+  CHECK(GiveUpCheckpointsAfter(root.path, 10)->empty());
+  CHECK(LatestCheckpoint(root.path, nullptr)->step == 10);
+  CHECK(VerifyCheckpoint(root.path + "/step_40.given_up").ok());
+  Commit(root.path, 20, "second course");
+  REQUIRE(PruneCheckpoints(root.path, 20, 1).ok());
+  CHECK(*ListDirectory(root.path) == std::vector<std::string>{"step_20", "step_40.given_up"});
+  CHECK(ReadFile(root.path + "/step_20/model.safetensors", 100).value() == "second course");
+}
+
+TEST_CASE("Checkpoint: pruning never takes the one just committed, whatever is later", "[checkpoint]") {
+  const Root root;
+  for (int64_t step : {40, 10}) Commit(root.path, step, "x");
+  REQUIRE(PruneCheckpoints(root.path, 10, 1).ok());
+  CHECK(*ListDirectory(root.path) == std::vector<std::string>{"step_10", "step_40"});
 }
 
 TEST_CASE("Checkpoint: a step made again takes the place of the earlier one", "[checkpoint]") {
