@@ -26,9 +26,12 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+// On false errno tells why.
 bool WriteFile(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  return fd.valid() && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!fd.valid()) return false;
+  errno = 0;
+  return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -147,13 +150,21 @@ absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(int64_t memor
     return absl::UnavailableError("mkdir " + group->tree_folder_ + ": " + std::strerror(errno));
   }
   group->procs_files_.push_back(group->tree_folder_ + "/cgroup.procs");
-  if (memory_folder_.empty() || !MakeFolder(memory_folder_ + name)) return group;
+  if (memory_folder_.empty() || !MakeFolder(memory_folder_ + name)) {
+    if (memory_bytes_max > 0) {
+      group->memory_limit_ = absl::UnavailableError(
+          memory_folder_.empty() ? "the control groups here have no memory controller"
+                                 : "mkdir " + memory_folder_ + name + ": " + std::strerror(errno));
+    }
+    return group;
+  }
   group->memory_folder_ = memory_folder_ + name;
   group->memory_is_v2_ = memory_is_v2_;
   if (!memory_is_v2_) group->procs_files_.push_back(group->memory_folder_ + "/cgroup.procs");
   if (memory_bytes_max > 0) {
-    WriteFile(group->memory_folder_ + (memory_is_v2_ ? "/memory.max" : "/memory.limit_in_bytes"),
-              std::to_string(memory_bytes_max));
+    std::string file = group->memory_folder_ + (memory_is_v2_ ? "/memory.max" : "/memory.limit_in_bytes");
+    if (!WriteFile(file, std::to_string(memory_bytes_max)))
+      group->memory_limit_ = absl::UnavailableError("write " + file + ": " + std::strerror(errno));
     if (memory_is_v2_) WriteFile(group->memory_folder_ + "/memory.oom.group", "1");
   }
   return group;

@@ -17,7 +17,8 @@ class WorkerCgroup {
  public:
   // The files into which the worker's first process writes "0" before it executes its program.
   const std::vector<std::string>& procs_files() const { return procs_files_; }
-  bool limits_memory() const { return !memory_folder_.empty(); }
+  // Why the memory limit that was asked for is not in force; OK: it is, or none was asked for.
+  const absl::Status& memory_limit() const { return memory_limit_; }
 
   // Kills every process in it; what is forked meanwhile too.
   void Kill();
@@ -32,6 +33,7 @@ class WorkerCgroup {
   std::string tree_folder_;    // version 2
   std::string memory_folder_;  // version 2 with the memory controller, or version 1; "" when there is none
   bool memory_is_v2_ = false;
+  absl::Status memory_limit_;
   std::vector<std::string> procs_files_;
 };
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
 #include "runtime/keeper/process_table.h"
 
 namespace troupe::keeper {
@@ -35,12 +37,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const v1::Ke
   if (spawn.log_files_max() > 0) log.files_max = spawn.log_files_max();
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(spawn, std::move(log)));
   worker->spec_.environment.push_back(std::string(kKeeperVariable) + "=" + runtime_dir);
-  if (cgroups != nullptr) {
-    // A group that cannot be made (too many, say) is done without.
-    absl::StatusOr<std::unique_ptr<WorkerCgroup>> group = cgroups->Create(spawn.memory_bytes_max());
-    if (group.ok()) worker->cgroup_ = *std::move(group);
-    if (worker->cgroup_ != nullptr) worker->spec_.cgroup_procs_files = worker->cgroup_->procs_files();
-  }
+  absl::Status limited = worker->MakeCgroup(cgroups);
   worker->machine_oom_kills_at_start_ = KernelOomKills();
   absl::StatusOr<StartedProcess> process = StartProcess(worker->spec_);
   worker->spec_.token.clear();
@@ -49,7 +46,28 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const v1::Ke
     return process.status();
   }
   worker->process_ = *std::move(process);
+  if (!limited.ok()) {
+    worker->log_.Append(OutputStream::kStderr,
+                        "warning: the memory limit of " + std::to_string(spawn.memory_bytes_max()) +
+                            " bytes (resources.memory) is not in force on this node: " + MessageOf(limited) + "\n",
+                        WallNow(), MonotonicNow());
+  }
   return worker;
+}
+
+// A group that cannot be made (too many, say) is done without; an error says that the memory limit is.
+absl::Status WorkerProcess::MakeCgroup(CgroupFolder* cgroups) {
+  absl::Status limited = absl::UnavailableError("it has no control groups");
+  if (cgroups != nullptr) {
+    absl::StatusOr<std::unique_ptr<WorkerCgroup>> group = cgroups->Create(memory_bytes_max_);
+    limited = group.status();
+    if (group.ok()) {
+      cgroup_ = *std::move(group);
+      spec_.cgroup_procs_files = cgroup_->procs_files();
+      limited = cgroup_->memory_limit();
+    }
+  }
+  return memory_bytes_max_ > 0 ? limited : absl::OkStatus();
 }
 
 int WorkerProcess::output(OutputStream stream) const {
