@@ -9,6 +9,8 @@ absl::StatusOr<JobPrompts> LoadJobPrompts(const JobConfig& config, const Tokeniz
   PromptSetOptions options;
   options.prompt_key = config.data.prompt_key;
   options.answer_key = config.data.answer_key;
+  // The built-in functions compare with the answer; a program may have no use for one.
+  for (const RewardFunction& function : config.reward.functions) options.answer_required |= !function.function.empty();
   options.chat_template = config.data.chat_template;
   options.system_prompt = config.data.system_prompt;
   options.filter_overlong = config.data.filter_overlong_prompts;

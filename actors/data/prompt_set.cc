@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/data/text_lines.h"
+#include "actors/model/files/checked_json.h"
+#include "runtime/base/shown_text.h"
 #include "runtime/base/status.h"
+#include "runtime/job/config_tree.h"
 
 namespace troupe {
 namespace {
@@ -13,11 +16,39 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kFilteredLinesKept = 10;
+// Characters of a list of columns that are shown.
+constexpr size_t kShownMax = 300;
+constexpr char kVerlAnswerKey[] = "reward_model.ground_truth";
 
 std::string TextOf(const ordered_json& value) {
   if (value.is_null()) return "";
   return value.is_string() ? value.get<std::string>()
                            : value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// The column of that name; else, for "a.b", what stands under b in the column a. nullptr: there is none.
+const ordered_json* Find(const ordered_json& row, std::string_view key) {
+  if (auto it = row.find(std::string(key)); it != row.end()) return &*it;
+  for (size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.', dot + 1)) {
+    auto it = row.find(std::string(key.substr(0, dot)));
+    if (it != row.end() && it->is_object()) return Find(*it, key.substr(dot + 1));
+  }
+  return nullptr;
+}
+
+absl::Status NoColumn(const ordered_json& row, const std::string& key, const std::string& option) {
+  std::vector<std::string> names;
+  std::string all;
+  for (const auto& [name, value] : row.items()) {
+    names.push_back(name);
+    all += (all.empty() ? "" : ", ") + name;
+    if (!value.is_object()) continue;
+    for (const auto& [inner, unused] : value.items()) names.push_back(name + "." + inner);
+  }
+  std::string nearest = NearestOf(key, names);
+  return absl::InvalidArgumentError("no column '" + key + "' (" + option + ")" +
+                                    (nearest.empty() ? "" : ": did you mean '" + nearest + "'?") +
+                                    "; there are: " + ShownText(all, kShownMax));
 }
 
 // One row of the file, checked, and its prompt as text.
@@ -26,20 +57,15 @@ class RowReader {
   RowReader(const Tokenizer& tokenizer, const PromptSetOptions& options) : tokenizer_(tokenizer), options_(options) {}
 
   absl::StatusOr<Prompt> Read(std::string_view line) const {
-    ordered_json row = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    TROUPE_ASSIGN_OR_RETURN(ordered_json row, ParseOrderedJson(line, "the line"));
     if (!row.is_object()) return absl::InvalidArgumentError("expected a JSON object such as {\"prompt\": \"...\"}");
-    auto it = row.find(options_.prompt_key);
-    if (it == row.end()) {
-      std::string keys;
-      for (const auto& [key, value] : row.items()) keys += (keys.empty() ? "" : ", ") + key;
-      return absl::InvalidArgumentError("no column '" + options_.prompt_key +
-                                        "' (data.prompt_key); there are: " + keys);
-    }
+    const ordered_json* value = Find(row, options_.prompt_key);
+    if (value == nullptr) return NoColumn(row, options_.prompt_key, "data.prompt_key");
     Prompt prompt;
-    TROUPE_ASSIGN_OR_RETURN(prompt.text, PromptText(*it));
+    TROUPE_ASSIGN_OR_RETURN(prompt.text, PromptText(*value));
     TROUPE_ASSIGN_OR_RETURN(prompt.ids, tokenizer_.Encode(prompt.text));
     if (prompt.ids.empty()) return absl::InvalidArgumentError("the prompt is empty");
-    prompt.answer = Answer(row);
+    TROUPE_ASSIGN_OR_RETURN(prompt.answer, Answer(row));
     row.erase(options_.prompt_key);
     row.erase(options_.answer_key);
     prompt.extra_json = row.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -63,12 +89,13 @@ class RowReader {
     return tokenizer_.ApplyChatTemplate(conversation, chat);
   }
 
-  std::string Answer(const ordered_json& row) const {
-    if (auto it = row.find(options_.answer_key); it != row.end()) return TextOf(*it);
-    if (auto it = row.find("reward_model"); it != row.end() && it->is_object() && it->contains("ground_truth")) {
-      return TextOf((*it)["ground_truth"]);
-    }
-    return "";
+  absl::StatusOr<std::string> Answer(const ordered_json& row) const {
+    if (options_.answer_key.empty()) return "";
+    const ordered_json* value = Find(row, options_.answer_key);
+    if (value == nullptr && options_.answer_key == kDefaultAnswerKey) value = Find(row, kVerlAnswerKey);
+    if (value != nullptr) return TextOf(*value);
+    if (!options_.answer_required && options_.answer_key == kDefaultAnswerKey) return "";
+    return NoColumn(row, options_.answer_key, "data.answer_key; \"\": there are no answers");
   }
 
   const Tokenizer& tokenizer_;

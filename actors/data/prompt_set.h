@@ -23,9 +23,15 @@ struct Prompt {
   std::string extra_json;    // the row's other columns as an object
 };
 
+inline constexpr char kDefaultAnswerKey[] = "answer";
+
+// Keys with dots lead into columns that are objects: "reward_model.ground_truth".
 struct PromptSetOptions {
   std::string prompt_key = "prompt";
-  std::string answer_key = "answer";  // absent in a row: verl's reward_model.ground_truth
+  // At its default, verl's reward_model.ground_truth is looked for too, and a row may have none unless it is required.
+  // Any other key must be there in each row. "": there are no answers.
+  std::string answer_key = kDefaultAnswerKey;
+  bool answer_required = false;
   std::string chat_template;
   std::string system_prompt;
   int64_t max_prompt_length = 0;     // tokens; > 0
@@ -35,8 +41,8 @@ struct PromptSetOptions {
 
 class PromptSet {
  public:
-  // INVALID_ARGUMENT names file and line: no JSON object, no prompt, a prompt that is too long under truncation
-  // "error", no prompt left at all. Other errors as of ReadTextLines.
+  // INVALID_ARGUMENT names file and line: no JSON object, no such column (and the nearest), a prompt that is too long
+  // under truncation "error", no prompt left at all. Other errors as of ReadTextLines.
   static absl::StatusOr<PromptSet> Load(const std::string& path, const Tokenizer& tokenizer,
                                         const PromptSetOptions& options);
 

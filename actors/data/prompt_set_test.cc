@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/data/prompt_set.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/data/text_lines.h"
 #include "runtime/env/file.h"
 
 namespace troupe {
@@ -99,10 +101,62 @@ TEST_CASE("PromptSet: long prompts are left out and counted, cut, or refused by 
 
 TEST_CASE("PromptSet: an empty or broken file is named with its line", "[data]") {
   CHECK(ErrorOf("").find("the data set is empty") != std::string::npos);
-  CHECK(ErrorOf("{\"prompt\": \"a\"}\n{broken\n").find("data.jsonl:2: expected a JSON object") != std::string::npos);
+  CHECK(ErrorOf("{\"prompt\": \"a\"}\n[1]\n").find("data.jsonl:2: expected a JSON object") != std::string::npos);
+  CHECK(ErrorOf("{\"prompt\": \"a\"}\n{broken\n").find("data.jsonl:2: the line is not valid JSON") !=
+        std::string::npos);
   CHECK(ErrorOf("{\"question\": 1}\n").find("there are: question") != std::string::npos);
   CHECK(ErrorOf("{\"prompt\": 3}\n").find(":1: the prompt is neither") != std::string::npos);
   CHECK(PromptSet::Load("/nonexistent/x.jsonl", ByteTokenizer(), {}).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("PromptSet: a value nested without end is refused with its line", "[data]") {
+  std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  CHECK_THAT(ErrorOf("{\"prompt\": \"a\"}\n{\"prompt\": \"a\", \"x\": " + deep + "}"),
+             Catch::Contains("data.jsonl:2: the line: nested deeper than 64"));
+}
+
+TEST_CASE("PromptSet: a line that is too long, and what is no file, are refused by name", "[data]") {
+  std::string line = "{\"prompt\": \"a\", \"x\": \"" + std::string(kLineBytesMax, 'x') + "\"}\n";
+  CHECK_THAT(ErrorOf("{\"prompt\": \"a\"}\n" + line + "{\"prompt\": \"a\"}\n"),
+             Catch::Contains("data.jsonl:2: a line of more than 4 MiB"));
+  std::string folder = *MakeTemporaryDirectory("prompt-set-test");
+  REQUIRE(::mkfifo((folder + "/fifo").c_str(), 0600) == 0);
+  for (const std::string& path : {folder, folder + "/fifo", std::string("/dev/zero")}) {
+    absl::Status status = PromptSet::Load(path, ByteTokenizer(), {}).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Catch::Contains(path + ": expected a file, found a "));
+  }
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("PromptSet: a wrong column is named with the nearest; only a default answer may be absent", "[data]") {
+  PromptSetOptions options;
+  options.answer_key = "anwser";
+  CHECK_THAT(ErrorOf(kTwoRows, options), Catch::Contains("data.jsonl:1: no column 'anwser' (data.answer_key") &&
+                                             Catch::Contains("did you mean 'answer'?"));
+  options = {};
+  options.prompt_key = "promt";
+  CHECK_THAT(ErrorOf(kTwoRows, options),
+             Catch::Contains(":1: no column 'promt' (data.prompt_key): did you mean 'prompt'"));
+  options = {};
+  std::string without = "{\"prompt\": \"a\"}";
+  CHECK(LoadText(without, options)->prompts()[0].answer == "");
+  options.answer_required = true;
+  CHECK_THAT(ErrorOf(without, options), Catch::Contains("no column 'answer' (data.answer_key"));
+  options.answer_key = "";
+  CHECK(LoadText(without, options)->prompts()[0].answer == "");
+}
+
+TEST_CASE("PromptSet: a key with dots leads into a column that is an object", "[data]") {
+  PromptSetOptions options;
+  options.prompt_key = "turn.text";
+  options.answer_key = "turn.solution.value";
+  PromptSet set = *LoadText(R"({"turn": {"text": "ab", "solution": {"value": 4}}})", options);
+  CHECK(set.prompts()[0].text == "ab");
+  CHECK(set.prompts()[0].answer == "4");
+  options.answer_key = "turn.answer";
+  CHECK_THAT(ErrorOf(R"({"turn": {"text": "ab", "answers": 1}})", options),
+             Catch::Contains("did you mean 'turn.answers'?"));
 }
 
 TEST_CASE("PromptSet: gzip and zstd files, and damaged ones", "[data]") {

@@ -4,6 +4,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -64,16 +65,22 @@ class LineSplitter {
 
   absl::Status Take(std::string_view bytes) {
     for (size_t end; (end = bytes.find('\n')) != std::string_view::npos; bytes.remove_prefix(end + 1)) {
-      pending_.append(bytes.substr(0, end));
+      TROUPE_RETURN_IF_ERROR(Append(bytes.substr(0, end)));
       TROUPE_RETURN_IF_ERROR(Flush());
     }
-    pending_.append(bytes);
-    if (pending_.size() <= kLineBytesMax) return absl::OkStatus();
-    return absl::InvalidArgumentError(path_ + ":" + std::to_string(number_ + 1) + ": a line of more than 64 MiB");
+    return Append(bytes);
   }
   absl::Status Finish() { return pending_.empty() ? absl::OkStatus() : Flush(); }
 
  private:
+  absl::Status Append(std::string_view bytes) {
+    if (pending_.size() + bytes.size() > kLineBytesMax) {
+      return absl::InvalidArgumentError(path_ + ":" + std::to_string(number_ + 1) + ": a line of more than " +
+                                        std::to_string(kLineBytesMax >> 20) + " MiB");
+    }
+    pending_.append(bytes);
+    return absl::OkStatus();
+  }
   absl::Status Flush() {
     if (!pending_.empty() && pending_.back() == '\r') pending_.pop_back();
     absl::Status status = visit_(pending_, ++number_);
@@ -87,10 +94,20 @@ class LineSplitter {
   int64_t number_ = 0;
 };
 
+// Opening a pipe waits for its writer, and a device need not end.
+absl::Status CheckRegular(const std::string& path) {
+  std::error_code error;
+  std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return absl::OkStatus();
+  return absl::InvalidArgumentError(path + ": expected a file, found " +
+                                    (std::filesystem::is_directory(status) ? "a folder" : "a device, pipe or socket"));
+}
+
 }  // namespace
 
 absl::Status ReadTextLines(const std::string& path,
                            const std::function<absl::Status(std::string_view, int64_t)>& visit) {
+  TROUPE_RETURN_IF_ERROR(CheckRegular(path));
   TROUPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path, kFileBytesMax));
   LineSplitter lines(path, visit);
   Sink sink = [&](std::string_view bytes) { return lines.Take(bytes); };
