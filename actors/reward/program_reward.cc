@@ -5,9 +5,10 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <regex>
 
+#include "actors/model/files/checked_json.h"
 #include "actors/reward/python_driver.h"
+#include "runtime/base/shown_text.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
@@ -15,12 +16,17 @@
 namespace troupe {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 // Times a row is given to a program before it is dropped: once, and once more.
 constexpr int kTriesMax = 2;
 // Characters of a wrong line that are shown.
 constexpr size_t kShownMax = 200;
+// Of the reason of a program that cannot do its work.
+constexpr size_t kFatalBytesMax = 1000;
+// Lines that are no answer, between two answers, that are shown. Of the rest the number is told.
+constexpr int64_t kNonsenseLinesShown = 3;
 
 std::string LineOf(const RewardInput& input, size_t index) {
   ordered_json row = ordered_json::parse(input.extra_json, nullptr, false);
@@ -34,12 +40,41 @@ std::string LineOf(const RewardInput& input, size_t index) {
   return row.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// Python and C print NaN, which is no JSON: read as null, so that the row is known.
-ordered_json ParseAnswer(const std::string& line) {
-  ordered_json answer = ordered_json::parse(line, nullptr, false);
-  if (!answer.is_discarded()) return answer;
-  static const std::regex kNotFinite(R"(([:\[,]\s*)-?(NaN|nan|Infinity|inf)\b)");
-  return ordered_json::parse(std::regex_replace(line, kNotFinite, "$1null"), nullptr, false);
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// With NaN and Infinity, as Python and C print them outside strings, as null.
+std::string NullForNotFinite(std::string_view line) {
+  std::string out;
+  for (bool in_string = false; !line.empty();) {
+    size_t taken = 1;
+    if (in_string) {
+      taken = line[0] == '\\' && line.size() > 1 ? 2 : 1;
+      in_string = line[0] != '"';
+    } else if (IsLetter(line[0])) {
+      while (taken < line.size() && IsLetter(line[taken])) ++taken;
+      std::string_view word = line.substr(0, taken);
+      if (word == "NaN" || word == "nan" || word == "Infinity" || word == "inf") {
+        if (!out.empty() && out.back() == '-') out.pop_back();
+        out += "null";
+        line.remove_prefix(taken);
+        continue;
+      }
+    } else {
+      in_string = line[0] == '"';
+    }
+    out += line.substr(0, taken);
+    line.remove_prefix(taken);
+  }
+  return out;
+}
+
+// null: the line is no answer.
+json ParseAnswer(const std::string& line) {
+  if (line.find_first_not_of(" \t") != line.find('{')) return nullptr;
+  absl::StatusOr<json> answer = ParseJson(line, "the answer");
+  // NaN is no JSON: read as null, so that the row is known.
+  if (!answer.ok()) answer = ParseJson(NullForNotFinite(line), "the answer");
+  return answer.ok() && answer->is_object() ? *std::move(answer) : json();
 }
 
 }  // namespace
@@ -47,8 +82,12 @@ ordered_json ParseAnswer(const std::string& line) {
 absl::StatusOr<std::unique_ptr<ProgramReward>> ProgramReward::Start(ProgramRewardOptions options) {
   std::unique_ptr<ProgramReward> reward(new ProgramReward(std::move(options)));
   reward->slots_.resize(static_cast<size_t>(std::max<int64_t>(1, reward->options_.processes)));
-  TROUPE_ASSIGN_OR_RETURN(reward->slots_[0].program, ChildProgram::Start(reward->options_.argv));
+  TROUPE_ASSIGN_OR_RETURN(reward->slots_[0].program, reward->StartProgram());
   return reward;
+}
+
+absl::StatusOr<std::unique_ptr<ChildProgram>> ProgramReward::StartProgram() const {
+  return ChildProgram::Start({.argv = options_.argv, .working_dir = options_.working_dir});
 }
 
 std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> inputs) {
@@ -71,7 +110,10 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
       bool open = slot.program->PumpInput();
       open = slot.program->PumpOutput(slot.lines) && open;
       TakeLines(slot, inputs, now);
-      if (!open) {
+      if (!broken_.ok()) break;
+      if (slot.nonsense_in_a_row >= kNonsenseLinesMax) {
+        Lose(slot, std::to_string(kNonsenseLinesMax) + " lines without an answer among them", false);
+      } else if (!open) {
         Lose(slot, "the reward program ended (" + slot.program->Ending() + ")", false);
       } else if (!slot.waiting.empty() && now - slot.progress > options_.timeout) {
         Lose(slot, "no answer within " + absl::FormatDuration(options_.timeout), true);
@@ -89,7 +131,7 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
 void ProgramReward::Feed(Slot& slot, absl::Span<const RewardInput> inputs, Monotonic now) {
   if (queue_.empty()) return;
   if (slot.program == nullptr) {
-    absl::StatusOr<std::unique_ptr<ChildProgram>> program = ChildProgram::Start(options_.argv);
+    absl::StatusOr<std::unique_ptr<ChildProgram>> program = StartProgram();
     if (!program.ok()) {
       size_t row = queue_.front();
       queue_.pop_front();
@@ -100,7 +142,8 @@ void ProgramReward::Feed(Slot& slot, absl::Span<const RewardInput> inputs, Monot
     slot.answered_ever = false;
   }
   // A row that failed before goes alone, so that only it can be to blame.
-  while (!queue_.empty() && slot.waiting.size() < kProgramRowsInFlightMax) {
+  while (!queue_.empty() && slot.waiting.size() < kProgramRowsInFlightMax &&
+         slot.program->queued_bytes() < kProgramQueueBytesMax) {
     size_t row = queue_.front();
     if (failures_[row] > 0 && !slot.waiting.empty()) break;
     queue_.pop_front();
@@ -129,16 +172,42 @@ void ProgramReward::TakeLines(Slot& slot, absl::Span<const RewardInput> inputs, 
       slot.answered_ever = true;
       crashes_in_a_row_ = 0;
       slot.progress = now;
+      EndNonsense(slot);
     } else if (!slot.lines.front().empty()) {
       ++nonsense_lines_;
-      std::fprintf(stderr, "reward program printed: %s\n", slot.lines.front().substr(0, kShownMax).c_str());
+      if (++slot.nonsense_in_a_row > kNonsenseLinesShown) continue;
+      std::fprintf(stderr, "reward program printed: %s\n", ShownText(slot.lines.front(), kShownMax).c_str());
+    }
+  }
+}
+
+void ProgramReward::EndNonsense(Slot& slot) {
+  int64_t more = slot.nonsense_in_a_row - kNonsenseLinesShown;
+  if (more > 0) std::fprintf(stderr, "reward program printed: %lld more lines\n", static_cast<long long>(more));
+  slot.nonsense_in_a_row = 0;
+}
+
+void ProgramReward::TakeMetrics(const json& answer, RewardOutcome& outcome) {
+  for (const auto& [name, value] : answer.items()) {
+    if (name == "id" || name == "score" || !value.is_number() || !std::isfinite(value.get<double>())) continue;
+    if (outcome.metrics.size() < kRewardMetricsMax && name.size() <= kRewardMetricNameBytesMax) {
+      outcome.metrics[name] = value.get<double>();
+    } else if (!std::exchange(told_of_metrics_, true)) {
+      std::fprintf(stderr,
+                   "reward program: metrics are dropped from here on: an answer has %zu at most, their names %zu "
+                   "bytes ('%s' is over it)\n",
+                   kRewardMetricsMax, kRewardMetricNameBytesMax, ShownText(name, kRewardMetricNameBytesMax).c_str());
     }
   }
 }
 
 // Whether the line was an answer.
 bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs, const std::string& line) {
-  ordered_json answer = ParseAnswer(line);
+  json answer = ParseAnswer(line);
+  if (answer.is_object() && answer.contains("fatal") && answer["fatal"].is_string()) {
+    broken_ = absl::InvalidArgumentError(ShownText(answer["fatal"].get<std::string>(), kFatalBytesMax));
+    return true;
+  }
   if (!answer.is_object() || !answer.contains("id")) return false;
   std::string id = answer["id"].is_string() ? answer["id"].get<std::string>() : answer["id"].dump();
   auto it =
@@ -149,18 +218,14 @@ bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs,
   RewardOutcome& outcome = outcomes_[row];
   if (answer.contains("exception") && answer["exception"].is_string()) {
     Blame(row, answer["exception"].get<std::string>());
-  } else if (!answer.contains("score") || !answer["score"].is_number() ||
-             !std::isfinite(answer["score"].get<double>())) {
-    Blame(row, "the score of row " + inputs[row].id + " is no number: " + line.substr(0, kShownMax));
+  } else if (!answer.contains("score") || !answer["score"].is_number() || !IsScore(answer["score"].get<double>())) {
+    Blame(row,
+          "the score of row " + inputs[row].id + " is no number that float32 holds: " + ShownText(line, kShownMax));
   } else {
     done_[row] = true;
     outcome.score = answer["score"].get<double>();
     outcome.fault = RewardFault::kNone;
-    for (const auto& [name, value] : answer.items()) {
-      if (name != "id" && name != "score" && value.is_number() && std::isfinite(value.get<double>())) {
-        outcome.metrics[name] = value.get<double>();
-      }
-    }
+    TakeMetrics(answer, outcome);
     if (answer.contains("timeout") && answer["timeout"] == true) {  // its own limit, told by itself
       outcome.score = 0;
       outcome.fault = RewardFault::kAnswer;
@@ -176,6 +241,7 @@ void ProgramReward::Lose(Slot& slot, const std::string& why, bool timed_out) {
   bool answers_fault = timed_out && slot.answered_ever;
   slot.program.reset();
   slot.lines.clear();
+  EndNonsense(slot);
   ++restarts_;
   if (idle) return;
   if (answers_fault) {
@@ -208,6 +274,10 @@ absl::StatusOr<std::unique_ptr<RewardScorer>> MakeProgramReward(const RewardFunc
   options.timeout = function.timeout;
   options.processes = function.workers;
   options.crashes_max = function.max_crashes;
+  options.working_dir = function.working_dir;
+  if (!options.working_dir.empty() && !FileExists(options.working_dir)) {
+    return absl::NotFoundError("roles.reward.working_dir: no folder " + options.working_dir);
+  }
   if (!function.command.empty()) {
     options.argv = {"/bin/sh", "-c", "exec " + function.command};
   } else {

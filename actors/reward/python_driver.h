@@ -6,84 +6,125 @@ namespace troupe {
 
 // Takes verl's compute_score(data_source, solution_str, ground_truth, extra_info), which scores one row, and TRL's
 // fn(prompts, completions, **columns), which scores a list: the rows that have come in meanwhile. What the function
-// prints goes to stderr. A function that cannot be loaded ends the program with a reason on stderr.
+// prints goes to stderr.
+//
+// An exception of the function is a fault of its row (of each row that fails alone too). What no row is to blame for
+// ends the program with {"fatal": why}: a file that cannot be imported, a function that is not there, that asks for a
+// column that is not there, or that gives another number of scores than it was given completions.
 inline constexpr char kPythonRewardDriver[] = R"py(
-import importlib.util, inspect, json, math, os, select, sys
+import importlib.util, inspect, json, math, os, select, sys, traceback
 out = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 sys.stdout = sys.stderr
 path, name = sys.argv[1], sys.argv[2]
+file = os.path.basename(path)
 sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-spec = importlib.util.spec_from_file_location("troupe_reward", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-function = getattr(module, name, None)
-if function is None:
-    sys.exit("%s has no function %s" % (path, name))
-parameters = inspect.signature(function).parameters
+
+def fatal(why):
+    out.write(json.dumps({"fatal": "%s: %s" % (file, plain(why))}) + "\n")
+    out.flush()
+    sys.exit(1)
+
+def plain(text):
+    return text.encode("utf-8", "replace").decode()
+
+def load():
+    spec = importlib.util.spec_from_file_location("troupe_reward", path)
+    if spec is None:
+        fatal("is no Python file (its name must end in .py)")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        traceback.print_exc()
+        fatal("cannot be imported: %s: %s" % (type(error).__name__, error))
+    function = getattr(module, name, None)
+    if not callable(function):
+        there = [k for k, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == "troupe_reward"]
+        fatal("has no function %s; there are: %s" % (name, ", ".join(there) or "none"))
+    try:
+        return function, inspect.signature(function).parameters
+    except ValueError:
+        fatal("the parameters of %s cannot be told" % name)
+
+function, parameters = load()
 any_keyword = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
 OWN = {"id", "row_id", "prompt", "response", "response_ids", "answer"}
 
-def reply(row, score, more=None):
-    answer = dict(more or {})
-    answer["id"] = row["id"]
-    if score is None or isinstance(score, (str, bytes)) or not math.isfinite(float(score)):
-        answer["exception"] = "the score is %r" % (score,)
-    else:
-        answer["score"] = float(score)
-    out.write(json.dumps(answer) + "\n")
+def arguments(values):
+    for p in parameters.values():
+        if p.name in values or p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        fatal("%s() asks for '%s', which is none of: %s" % (name, p.name, ", ".join(sorted(values))))
+    return {k: v for k, v in values.items() if any_keyword or k in parameters}
 
-def one(row):
-    extra = row.get("extra_info") or {}
-    values = {"data_source": row.get("data_source"), "solution_str": row["response"], "ground_truth": row["answer"],
-              "extra_info": extra}
-    result = function(**{k: v for k, v in values.items() if any_keyword or k in parameters})
-    if isinstance(result, dict):
-        more = {k: v for k, v in result.items() if isinstance(v, (int, float)) and k != "score" and math.isfinite(v)}
-        reply(row, result.get("score"), more)
+def answer(row, score, more=None):
+    reply = dict(more or {})
+    reply["id"] = row["id"]
+    if score is None or isinstance(score, (str, bytes)) or not math.isfinite(float(score)):
+        reply["exception"] = plain("the score is %r" % (score,))[:1000]
     else:
-        reply(row, result)
+        reply["score"] = float(score)
+    return reply
+
+def one(rows):
+    row = rows[0]
+    result = function(**arguments({
+        "data_source": row.get("data_source"), "solution_str": row["response"], "ground_truth": row["answer"],
+        "extra_info": row.get("extra_info") or {}}))
+    if not isinstance(result, dict):
+        return [answer(row, result)]
+    more = {k: v for k, v in result.items() if isinstance(v, (int, float)) and k != "score" and math.isfinite(v)}
+    return [answer(row, result.get("score"), more)]
 
 def many(rows):
     values = {"prompts": [r["prompt"] for r in rows], "completions": [r["response"] for r in rows],
               "completion_ids": [r["response_ids"] for r in rows], "answer": [r["answer"] for r in rows]}
     for key in set().union(*rows) - OWN:
         values.setdefault(key, [r.get(key) for r in rows])
-    scores = function(**{k: v for k, v in values.items() if any_keyword or k in parameters})
+    scores = function(**arguments(values))
+    if not hasattr(scores, "__len__") or isinstance(scores, (str, bytes, dict)):
+        fatal("%s() returned %s, not a list of scores" % (name, type(scores).__name__))
     if len(scores) != len(rows):
-        raise ValueError("%d scores for %d completions" % (len(scores), len(rows)))
-    for row, score in zip(rows, scores):
-        reply(row, score)
+        fatal("%s() returned %d scores for %d completions" % (name, len(scores), len(rows)))
+    return [answer(row, score) for row, score in zip(rows, scores)]
 
-def guarded(call, rows):
+def answer_all(call, rows):
     try:
-        call(rows)
+        replies = call(rows)
     except Exception as error:
-        if isinstance(rows, list) and len(rows) > 1:
+        if len(rows) > 1:
             for row in rows:
-                guarded(many, [row])
+                answer_all(call, [row])
             return
-        row = rows[0] if isinstance(rows, list) else rows
-        out.write(json.dumps({"id": row["id"], "exception": "%s: %s" % (type(error).__name__, error)}) + "\n")
+        text = plain("%s: %s" % (type(error).__name__, error))[:1000]
+        replies = [{"id": rows[0]["id"], "exception": text}]
+    for reply in replies:
+        out.write(json.dumps(reply) + "\n")
 
-pending = b""
+def ready():
+    return select.select([0], [], [], 0)[0]
+
+pending = bytearray()
 while True:
     chunk = os.read(0, 1 << 20)
     if not chunk:
         break
     pending += chunk
-    while select.select([0], [], [], 0)[0]:
-        chunk = os.read(0, 1 << 20)
-        if not chunk:
+    while b"\n" in chunk and ready():
+        more = os.read(0, 1 << 20)
+        if not more:
             break
-        pending += chunk
+        pending += more
+    if b"\n" not in chunk:
+        continue
     *lines, pending = pending.split(b"\n")
     rows = [json.loads(line) for line in lines if line]
     if "solution_str" in parameters:
         for row in rows:
-            guarded(one, row)
+            answer_all(one, [row])
     elif rows:
-        guarded(many, rows)
+        answer_all(many, rows)
 )py";
 
 }  // namespace troupe

@@ -4,10 +4,16 @@
 #include "actors/pipeline/job_model.h"
 #include "actors/pipeline/shard_channels.h"
 #include "actors/reward/reward_function.h"
+#include "runtime/base/shown_text.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
 namespace {
+
+// Of what comes back with a score, so that a call's scores fit in one message: of a fault's text, and of the texts of a
+// sample.
+constexpr size_t kFaultTextBytesMax = 500;
+constexpr size_t kSampleTextBytesMax = 64 << 10;
 
 const char* NameOf(RewardFault fault) {
   return fault == RewardFault::kNone ? "" : fault == RewardFault::kAnswer ? "answer" : "program";
@@ -41,11 +47,11 @@ class Reward::Impl {
       score->set_score(outcomes[i].score);
       score->mutable_metrics()->insert(outcomes[i].metrics.begin(), outcomes[i].metrics.end());
       score->set_fault(NameOf(outcomes[i].fault));
-      score->set_fault_text(outcomes[i].fault_text);
+      score->set_fault_text(ShownText(outcomes[i].fault_text, kFaultTextBytesMax));
       if (static_cast<int32_t>(i) >= request.texts()) continue;
-      score->set_prompt_text(inputs[i].prompt);
-      score->set_response_text(inputs[i].response);
-      score->set_answer(inputs[i].answer);
+      score->set_prompt_text(ShownText(inputs[i].prompt, kSampleTextBytesMax));
+      score->set_response_text(ShownText(inputs[i].response, kSampleTextBytesMax));
+      score->set_answer(ShownText(inputs[i].answer, kSampleTextBytesMax));
     }
     return response;
   }

@@ -30,8 +30,13 @@ enum class RewardFault {
              // again.
 };
 
+// Numbers of an answer beside its score, and the length of a name: a call's scores must fit in one message. More are
+// dropped.
+inline constexpr size_t kRewardMetricsMax = 64;
+inline constexpr size_t kRewardMetricNameBytesMax = 64;
+
 struct RewardOutcome {
-  double score = 0;
+  double score = 0;  // finite as float32 too, which advantages are
   std::map<std::string, double> metrics;
   RewardFault fault = RewardFault::kNone;
   std::string fault_text;
@@ -43,7 +48,8 @@ class RewardScorer {
   virtual ~RewardScorer() = default;
   // One outcome for each input, in their order. Never fails as a whole: faults are told by row.
   virtual std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) = 0;
-  // Not OK: it has given up, whatever the row; the job should end with this.
+  // Not OK: it has given up, whatever the row; the job should end with this. INVALID_ARGUMENT: the program says that it
+  // cannot do its work; INTERNAL: it crashed or hung again and again.
   virtual absl::Status broken() const { return absl::OkStatus(); }
 };
 
@@ -51,6 +57,9 @@ class RewardScorer {
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeBuiltinReward(const RewardFunction& function);
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeProgramReward(const RewardFunction& function);
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeReward(const RewardFunction& function);
+
+// Whether a score keeps its meaning where it is used: finite, also as float32.
+bool IsScore(double score);
 
 // The weighted sum of several; metrics "reward/{name}" hold each score. A row with a program's fault in one has it in
 // all.

@@ -142,6 +142,97 @@ TEST_CASE("Reward: a program that hangs or prints nonsense gets every row droppe
   }
 }
 
+TEST_CASE("Reward: a program that prints on and on is given up at once", "[reward]") {
+  auto program = Shell("yes nonsense", absl::Seconds(50));
+  CHECK(program->Score(Rows({"a"}))[0].fault == RewardFault::kProgram);
+  CHECK_THAT(program->Score(Rows({"a"}))[0].fault_text, Catch::Contains("10000 lines without an answer"));
+}
+
+TEST_CASE("Reward: lines nested, long and wide without end are no answers", "[reward]") {
+  const char* deep = "for i in 1 2; do head -c 200000 /dev/zero | tr '\\0' '['; done; echo";
+  const char* answer = "echo '{\"id\":\"0\",\"score\":1}'";
+  auto program = Shell(
+      "read a; printf '{\"id\":\"0\",\"score\":1,\"x\":'; " + std::string(deep) + "; " + answer + "; cat >/dev/null",
+      absl::Seconds(20));
+  CHECK(program->Score(Rows({"x"}))[0].score == 1);
+  CHECK(program->nonsense_lines() == 1);
+  auto spaces = Shell(
+      "read a; printf '{\"id\":\"0\",\"score\":2,\"x\":'; head -c 1000000 /dev/zero | tr '\\0' ' '; "
+      "echo '-Infinity}'; cat >/dev/null",
+      absl::Seconds(20));
+  CHECK(spaces->Score(Rows({"x"}))[0].score == 2);
+  auto endless = Shell("read a; tr '\\0' 'x' </dev/zero", absl::Seconds(20));
+  CHECK_THAT(endless->Score(Rows({"x"}))[0].fault_text, Catch::Contains("a line of more than 4 MiB"));
+}
+
+TEST_CASE("Reward: the metrics of an answer are bounded", "[reward]") {
+  auto program = Shell(
+      "read a; printf '{\"id\":\"0\",\"score\":1'; "
+      "i=0; while [ $i -lt 5000 ]; do printf ',\"m%s\":1' $i; i=$((i+1)); done; echo '}'; cat >/dev/null",
+      absl::Seconds(20));
+  RewardOutcome out = program->Score(Rows({"x"}))[0];
+  CHECK(out.score == 1);
+  CHECK(out.metrics.size() == kRewardMetricsMax);
+}
+
+TEST_CASE("Reward: how a program ended is told with its last word on stderr", "[reward]") {
+  auto ending = [](const std::string& command) {
+    RewardFunction function{.command = command, .timeout = absl::Seconds(20), .max_crashes = 1};
+    std::unique_ptr<RewardScorer> scorer = *MakeProgramReward(function);
+    scorer->Score(Rows({"x"}));
+    return std::string(scorer->broken().message());
+  };
+  CHECK_THAT(ending("./nothing.py"),
+             Catch::Contains("exit status 127: ") && Catch::Contains("./nothing.py: not found"));
+  CHECK_THAT(ending("sh -c 'echo one >&2; printf \"the \\377 end\\n\\n\" >&2; exit 3'"),
+             Catch::Contains("exit status 3: the ? end), 1 times"));
+}
+
+TEST_CASE("Reward: programs run in the folder of the job", "[reward]") {
+  std::string folder = *MakeTemporaryDirectory("reward-test");
+  REQUIRE(WriteFileAtomic(folder + "/score.sh",
+                          "#!/bin/sh\nread a\necho '{\"id\":\"0\",\"score\":4}'\ncat >/dev/null\n", 0755)
+              .ok());
+  RewardFunction function{.command = "./score.sh", .working_dir = folder, .timeout = absl::Seconds(20)};
+  CHECK((*MakeProgramReward(function))->Score(Rows({"x"}))[0].score == 4);
+  RemoveTree(folder).IgnoreError();
+  CHECK(MakeProgramReward(function).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("Reward: a Python function that does not keep to its shape stops the job with the reason", "[reward]") {
+  PythonFile file(
+      "def short(completions, **kwargs):\n"
+      "    return [1.0]\n"
+      "def number(completions, **kwargs):\n"
+      "    return 1.0\n"
+      "def column(completions, colour):\n"
+      "    return [1.0] * len(completions)\n");
+  auto reason = [&](const std::string& name) {
+    std::unique_ptr<RewardScorer> scorer = file.Make(name);
+    for (const RewardOutcome& outcome : scorer->Score(Rows({"a", "b", "c"}))) {
+      REQUIRE(outcome.fault == RewardFault::kProgram);
+    }
+    REQUIRE(scorer->broken().code() == absl::StatusCode::kInvalidArgument);
+    return std::string(scorer->broken().message());
+  };
+  CHECK(reason("short") == "score.py: short() returned 1 scores for 3 completions");
+  CHECK(reason("number") == "score.py: number() returned float, not a list of scores");
+  CHECK_THAT(reason("column"), Catch::StartsWith("score.py: column() asks for 'colour', which is none of: answer,"));
+  CHECK(reason("colum") == "score.py: has no function colum; there are: short, number, column");
+  PythonFile broken("import no_such_module\n");
+  std::unique_ptr<RewardScorer> scorer = broken.Make("score");
+  scorer->Score(Rows({"a"}));
+  CHECK(scorer->broken() == absl::InvalidArgumentError("score.py: cannot be imported: ModuleNotFoundError: No module "
+                                                       "named 'no_such_module'"));
+}
+
+TEST_CASE("Reward: a score that float32 does not hold is the program's fault, also a weighted sum", "[reward]") {
+  auto program = Shell(Cases("*large*) echo \"{\\\"id\\\":\\\"$id\\\",\\\"score\\\":1e39}\";;"), absl::Seconds(5));
+  CHECK(program->Score(Rows({"large"}))[0].fault == RewardFault::kProgram);
+  RewardFunction right{.name = "right", .weight = 1e39, .function = "exact_match"};
+  CHECK((*MakeWeightedReward({right}))->Score(Rows({"7"}))[0].fault == RewardFault::kProgram);
+}
+
 TEST_CASE("Reward: NaN is the program's fault", "[reward]") {
   auto program = Shell(Cases("*nan*) echo \"{\\\"id\\\":\\\"$id\\\",\\\"score\\\":NaN}\";;"), absl::Seconds(5));
   std::vector<RewardOutcome> out = program->Score(Rows({"nan", "b"}));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
 #include "actors/reward/reward_function.h"
 #include "runtime/base/status.h"
 
@@ -20,12 +23,20 @@ class WeightedReward final : public RewardScorer {
       std::vector<RewardOutcome> outcomes = part.scorer->Score(inputs);
       for (size_t i = 0; i < inputs.size(); ++i) {
         total[i].score += part.weight * outcomes[i].score;
-        total[i].metrics.insert(outcomes[i].metrics.begin(), outcomes[i].metrics.end());
+        for (auto& metric : outcomes[i].metrics) {
+          if (total[i].metrics.size() < kRewardMetricsMax) total[i].metrics.insert(std::move(metric));
+        }
         total[i].metrics["reward/" + part.name] = outcomes[i].score;
         if (outcomes[i].fault <= total[i].fault) continue;
         total[i].fault = outcomes[i].fault;
         total[i].fault_text = part.name + ": " + outcomes[i].fault_text;
       }
+    }
+    for (RewardOutcome& outcome : total) {
+      if (IsScore(outcome.score)) continue;
+      outcome.score = 0;
+      outcome.fault = RewardFault::kProgram;
+      outcome.fault_text = "the weighted sum of the scores is too large for float32";
     }
     return total;
   }
@@ -39,6 +50,8 @@ class WeightedReward final : public RewardScorer {
 };
 
 }  // namespace
+
+bool IsScore(double score) { return std::abs(score) <= std::numeric_limits<float>::max(); }
 
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeReward(const RewardFunction& function) {
   return function.function.empty() ? MakeProgramReward(function) : MakeBuiltinReward(function);

@@ -162,7 +162,11 @@ absl::StatusOr<LoadedJob> LoadTree(ConfigNode root, const std::string& base_dir,
   VisitFields(resolver, loaded.config.data);
   VisitFields(resolver, loaded.config.reward.role);
   for (auto& [name, role] : loaded.config.roles) VisitFields(resolver, role);
-  for (RewardFunction& function : loaded.config.reward.functions) resolver.Resolve(function.python);
+  for (RewardFunction& function : loaded.config.reward.functions) {
+    resolver.Resolve(function.python);
+    if (function.working_dir.empty()) function.working_dir = base_dir;
+    resolver.Resolve(function.working_dir);
+  }
   std::string& resume = loaded.config.trainer.resume;
   if (resume != "auto" && resume != "never") resolver.Resolve(resume);
   // The run's folder is where the user stands, not where the job file lies.

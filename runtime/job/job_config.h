@@ -70,6 +70,7 @@ struct RewardFunction {
   std::string match = "first";                 // first | last: which match or number is compared with the answer
   std::string python;                          // FILE:FUNCTION
   std::string command;                         // A program; one JSON object per line in and out.
+  std::string working_dir;                     // Of python and command; loading fills in the job file's folder.
   absl::Duration timeout = absl::Seconds(10);  // Of one answer.
   int64_t workers = 1;                         // Processes of a python or command function.
   int64_t max_crashes = 10;  // Crashes and hangs of it in a row, without one answer, before the job fails.

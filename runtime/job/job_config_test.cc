@@ -60,6 +60,14 @@ TEST_CASE("JobConfig: JSON and YAML of a config read back to the same config", "
   CHECK(JobConfigToJson(from_yaml) == json);
 }
 
+TEST_CASE("JobConfig: programs run in the job file's folder, also when the job is read back elsewhere", "[job]") {
+  auto folder = [](const JobConfig& config) { return config.reward.functions[0].working_dir; };
+  JobConfig config = Load(kJob).value().config;
+  CHECK(folder(config) == "/jobs");
+  CHECK(folder(LoadJobText(JobConfigToYaml(config), "run/job.yaml", "/elsewhere", {}).value().config) == "/jobs");
+  CHECK(folder(Load(kJob, {"roles.reward.working_dir=scripts"}).value().config) == "/jobs/scripts");
+}
+
 TEST_CASE("JobConfig: an override wins and is named as the source", "[job]") {
   LoadedJob loaded = Load(kJob, {"trainer.total_steps=3", "actor.optim.betas=[0.5, 0.6]", "model.seed=9"}).value();
   CHECK(loaded.config.trainer.total_steps == 3);

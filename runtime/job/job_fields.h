@@ -104,6 +104,7 @@ void VisitFields(V& v, RewardFunction& c) {
   v.Field("match", c.match, "which match or number is compared with the answer", OneOf({"first", "last"}));
   v.Field("python", c.python, "FILE.py:FUNCTION, verl's compute_score or TRL's reward function");
   v.Field("command", c.command, "a program that answers JSON lines");
+  v.Field("working_dir", PathText{c.working_dir}, "folder that python and command run in; empty: the job file's");
   v.Field("timeout", c.timeout, "of one answer; beyond it the score is 0 and counted", Above(0));
   v.Field("workers", c.workers, "processes of a python or command function", Between(1, 256));
   v.Field("max_crashes", c.max_crashes, "crashes and hangs in a row, without one answer, before the job fails",

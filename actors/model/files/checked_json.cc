@@ -37,6 +37,9 @@ class Watcher {
       return true;
     } else if (event == Event::key) {
       const std::string& key = parsed.template get_ref<const std::string&>();
+      if (keys_.back().size() >= limits_.keys_max) {
+        throw LimitExceeded(absl::StrCat("an object of more than ", limits_.keys_max, " keys"));
+      }
       if (!keys_.back().insert(key).second) {
         throw LimitExceeded(absl::StrCat("the key '", key.substr(0, 100), "' stands twice in an object"));
       }
