@@ -18,6 +18,8 @@ using nlohmann::ordered_json;
 constexpr size_t kFilteredLinesKept = 10;
 // Characters of a list of columns that are shown.
 constexpr size_t kShownMax = 300;
+// Columns of a row, and keys of an object in one: they are looked up one by one.
+constexpr size_t kColumnsMax = 4096;
 constexpr char kVerlAnswerKey[] = "reward_model.ground_truth";
 
 std::string TextOf(const ordered_json& value) {
@@ -57,7 +59,7 @@ class RowReader {
   RowReader(const Tokenizer& tokenizer, const PromptSetOptions& options) : tokenizer_(tokenizer), options_(options) {}
 
   absl::StatusOr<Prompt> Read(std::string_view line) const {
-    TROUPE_ASSIGN_OR_RETURN(ordered_json row, ParseOrderedJson(line, "the line"));
+    TROUPE_ASSIGN_OR_RETURN(ordered_json row, ParseOrderedJson(line, "the line", {.keys_max = kColumnsMax}));
     if (!row.is_object()) return absl::InvalidArgumentError("expected a JSON object such as {\"prompt\": \"...\"}");
     const ordered_json* value = Find(row, options_.prompt_key);
     if (value == nullptr) return NoColumn(row, options_.prompt_key, "data.prompt_key");

@@ -109,10 +109,13 @@ TEST_CASE("PromptSet: an empty or broken file is named with its line", "[data]")
   CHECK(PromptSet::Load("/nonexistent/x.jsonl", ByteTokenizer(), {}).status().code() == absl::StatusCode::kNotFound);
 }
 
-TEST_CASE("PromptSet: a value nested without end is refused with its line", "[data]") {
+TEST_CASE("PromptSet: a row nested or wide without end is refused with its line", "[data]") {
   std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   CHECK_THAT(ErrorOf("{\"prompt\": \"a\"}\n{\"prompt\": \"a\", \"x\": " + deep + "}"),
              Catch::Contains("data.jsonl:2: the line: nested deeper than 64"));
+  std::string wide = "{\"prompt\": \"a\"";
+  for (int i = 0; i < 5000; ++i) wide += ", \"" + std::to_string(i) + "\": 1";
+  CHECK_THAT(ErrorOf(wide + "}"), Catch::Contains("data.jsonl:1: the line: an object of more than 4096 keys"));
 }
 
 TEST_CASE("PromptSet: a line that is too long, and what is no file, are refused by name", "[data]") {
@@ -157,6 +160,31 @@ TEST_CASE("PromptSet: a key with dots leads into a column that is an object", "[
   options.answer_key = "turn.answer";
   CHECK_THAT(ErrorOf(R"({"turn": {"text": "ab", "answers": 1}})", options),
              Catch::Contains("did you mean 'turn.answers'?"));
+}
+
+TEST_CASE("PromptSet: the rows of the guide are read as it says", "[data]") {
+  std::string guide = *ReadFile("docs/data.md", 1 << 20);
+  std::vector<PromptSet> sets;
+  for (size_t at = 0; (at = guide.find("```json\n", at)) != std::string::npos;) {
+    size_t begin = at + 8;
+    at = guide.find("```", begin);
+    PromptSetOptions options;
+    if (sets.size() == 2) {
+      options.prompt_key = "question.text";
+      options.answer_key = "solution.value";
+    }
+    sets.push_back(*LoadText(guide.substr(begin, at - begin), options));
+    CHECK(sets.back().prompts()[0].answer == "12");
+  }
+  REQUIRE(sets.size() == 4);
+  CHECK(sets[0].prompts()[0].text == "7 + 5 =");
+  CHECK(sets[0].prompts()[0].extra_json == "{\"level\":1}");
+  CHECK(sets[1].prompts()[0].text == "user:What is 7 + 5?;");
+  CHECK(sets[2].prompts()[0].text == "7 + 5 =");
+  size_t told = guide.find("no column 'anwser'");
+  REQUIRE(told != std::string::npos);
+  CHECK_THAT(ErrorOf("{\"prompt\": \"a\", \"answer\": 1}", {.answer_key = "anwser"}),
+             Catch::EndsWith(guide.substr(told, guide.find('\n', told) - told)));
 }
 
 TEST_CASE("PromptSet: gzip and zstd files, and damaged ones", "[data]") {

@@ -269,6 +269,32 @@ TEST_CASE("Reward: Python functions as verl and TRL write them", "[reward]") {
   CHECK(trl[1].fault == RewardFault::kProgram);
 }
 
+TEST_CASE("Reward: the programs of the guide run and score as it says", "[reward]") {
+  std::string guide = *ReadFile("docs/rewards.md", 1 << 20);
+  std::vector<std::string> programs;
+  for (size_t at = 0; (at = guide.find("```python\n", at)) != std::string::npos;) {
+    size_t begin = at + 10;
+    at = guide.find("```", begin);
+    programs.push_back(guide.substr(begin, at - begin));
+  }
+  REQUIRE(programs.size() == 3);
+  std::vector<RewardOutcome> verl = PythonFile(programs[0]).Make("compute_score")->Score(Rows({"7", "88"}));
+  CHECK(verl[0].score == 1);
+  CHECK(verl[1].score == 0);
+  CHECK(verl[1].metrics.at("length") == 2);
+  std::vector<RewardOutcome> trl = PythonFile(programs[1]).Make("even_length")->Score(Rows({"7", "88"}));
+  CHECK(trl[0].score == 0);
+  CHECK(trl[1].score == 3);
+  std::string folder = *MakeTemporaryDirectory("reward-test");
+  REQUIRE(WriteFileAtomic(folder + "/score.py", programs[2], 0755).ok());
+  RewardFunction function{.command = "./score.py --strict", .working_dir = folder, .timeout = absl::Seconds(20)};
+  std::vector<RewardOutcome> own = (*MakeProgramReward(function))->Score(Rows({"so it is 7", "no"}));
+  RemoveTree(folder).IgnoreError();
+  CHECK(own[0].score == 1);
+  CHECK(own[0].metrics.at("words") == 4);
+  CHECK(own[1].score == 0);
+}
+
 TEST_CASE("Reward: several functions are weighted, and each is reported", "[reward]") {
   RewardFunction right{.name = "right", .weight = 1, .function = "exact_match"};
   RewardFunction number{.name = "number", .weight = 0.25, .function = "numeric"};

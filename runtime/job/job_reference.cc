@@ -13,6 +13,7 @@ One YAML file describes a job. Any value can be overridden on the command line: 
 `troupe explain job.yaml` prints every value and where it came from. Unknown keys are errors that name the nearest right one.
 
 - Batch sizes count prompts. Durations are written `30s`, `10m`, `1h30m`; bytes `512MiB`, `4GiB`.
+- [Data files](data.md) and [reward functions](rewards.md) have guides of their own.
 - Paths are relative to the job file; `~` is the home folder. `trainer.output_dir` is relative to where you stand.
 - `placement: colocated` (roles take turns on the same resources: a node needs the largest role's, not the sum),
   `disaggregated` (each role its own), or lists of roles that take turns: `placement: [[rollout, actor], [reward]]`.

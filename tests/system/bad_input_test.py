@@ -64,6 +64,33 @@ class BadInputTest(SystemTest):
             file.write("{broken\n")
         self.refuse(1, ["train.jsonl:257"], "run", job)
 
+    def test_a_data_line_nested_without_end_is_named(self):
+        job = self.job()
+        with open(os.path.join(os.path.dirname(job), "train.jsonl"), "a", encoding="utf-8") as file:
+            file.write('{"prompt": "abc", "x": ' + "[" * 200000 + "]" * 200000 + "}\n")
+        self.refuse(1, ["train.jsonl:257", "nested deeper than 64"], "run", job)
+
+    def test_data_without_end_is_refused(self):
+        self.refuse(1, ["/dev/zero", "expected a file"], "run", self.job(("train: train.jsonl", "train: /dev/zero")))
+
+    def test_a_column_that_is_not_there_is_named_with_the_nearest(self):
+        self.refuse(1, ["train.jsonl:1", "no column 'promt'", "did you mean 'prompt'?"], "run", self.job(),
+                    "data.prompt_key=promt")
+
+    def test_a_reward_function_that_returns_too_few_scores_stops_the_job_with_the_reason(self):
+        job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:short"'))
+        with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
+            file.write("\n\ndef short(completions, **columns):\n    return [1.0]\n")
+        self.refuse(1, ["reward.py: short() returned 1 scores for"], "run", job)
+
+    def test_a_reward_command_runs_in_the_job_file_s_folder_and_its_last_word_is_told(self):
+        command = self.job(('python: "reward.py:even_digits"', 'command: "./score.sh"'))
+        score = os.path.join(os.path.dirname(command), "score.sh")
+        with open(score, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho 'no such verifier' >&2\nexit 5\n")
+        os.chmod(score, 0o755)
+        self.refuse(1, ["reward/0", "exit status 5: no such verifier"], "run", command)
+
     def test_a_reward_program_that_crashes_stops_the_job_with_a_clear_error(self):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:crashes"'))
         with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
