@@ -61,6 +61,7 @@ absl::Status CheckTraining(const JobConfig& c, const ConfigNode& root) {
   for (double beta : c.actor.optim.betas) {
     if (beta < 0 || beta >= 1) return Wrong(root, "actor.optim.betas", "expected numbers in [0, 1)");
   }
+  if (c.actor.clip_ratio_low >= 1) return Wrong(root, "actor.clip_ratio_low", "expected a value in [0, 1)");
   int64_t mini = c.actor.ppo_mini_batch_size;
   if (mini > c.trainer.train_batch_size || (mini > 0 && c.trainer.train_batch_size % mini != 0)) {
     return Wrong(root, "actor.ppo_mini_batch_size",

@@ -108,6 +108,7 @@ TEST_CASE("JobConfig: what no single key can tell is checked", "[job]") {
   CHECK(ErrorOf(Replace(kJob, "total_steps: 40, ", "")).find("trainer.total_steps: needed") != std::string::npos);
   CHECK(ErrorOf(kJob, {"actor.ppo_mini_batch_size=3"}).find("must divide") != std::string::npos);
   CHECK(ErrorOf(kJob, {"rollout.n=1"}).find("at least 2") != std::string::npos);
+  CHECK(ErrorOf(kJob, {"actor.clip_ratio_low=1"}).find("[0, 1)") != std::string::npos);
   CHECK(ErrorOf(Replace(kJob, ", val: /data/val.jsonl", "")).find("validation is asked for") != std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "function: regex", "command: x, function: regex")).find("exactly one") !=
         std::string::npos);

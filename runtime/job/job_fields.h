@@ -113,21 +113,24 @@ void VisitFields(V& v, RewardFunction& c) {
 
 template <typename V>
 void VisitFields(V& v, AlgorithmSection& c) {
-  v.Field("adv_estimator", c.adv_estimator, "advantage estimator");
+  // Those of actors/algorithms that need no column which no role of a job makes.
+  v.Field("adv_estimator", c.adv_estimator, "advantage estimator",
+          OneOf({"grpo", "grpo_passk", "gpg", "opo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "rloo",
+                 "rloo_vectorized"}));
   v.Field("adv_epsilon", c.adv_epsilon, "added to the deviation", AtLeast(0));
   v.Field("norm_adv_by_std_in_grpo", c.norm_adv_by_std_in_grpo, "false: Dr. GRPO");
   v.Field("scale_rewards", c.scale_rewards, "deviation over", OneOf({"group", "batch", "none"}));
   v.Field("max_staleness", c.max_staleness, "steps a row may be older than the policy; 0: on-policy", AtLeast(0));
   v.Field("stale", c.stale, "rows over max_staleness are", OneOf({"drop", "train"}));
   v.Field("rollout_is", c.rollout_is, "importance weights for stale rows; auto: token when max_staleness >= 1",
-          OneOf({"auto", "none", "token", "sequence"}));
+          OneOf({"auto", "none", "token"}));
   v.Field("rollout_is_threshold", c.rollout_is_threshold, "weights are cut off here", Above(0));
 }
 
 template <typename V>
 void VisitFields(V& v, RolloutSection& c) {
   v.Field("n", c.n, "samples of a prompt", Between(1, 65536));
-  v.Field("temperature", c.temperature, "0: greedy", AtLeast(0));
+  v.Field("temperature", c.temperature, "logits are divided by it, by the trainer too", Above(0));
   v.Field("top_k", c.top_k, "0: off", AtLeast(0));
   v.Field("top_p", c.top_p, "1: off", Between(0, 1));
   v.Field("response_length", c.response_length, "most new tokens", AtLeast(1));
@@ -144,7 +147,7 @@ template <typename V>
 void VisitFields(V& v, OptimSection& c) {
   v.Field("lr", c.lr, "learning rate", AtLeast(0));
   v.Field("betas", c.betas, "of AdamW");
-  v.Field("eps", c.eps, "of AdamW", AtLeast(0));
+  v.Field("eps", c.eps, "of AdamW", Above(0));
   v.Field("weight_decay", c.weight_decay, "decoupled", AtLeast(0));
   v.Field("clip_grad", c.clip_grad, "largest global gradient norm; 0: off", AtLeast(0));
   v.Field("lr_scheduler_type", c.lr_scheduler_type, "schedule",
@@ -155,7 +158,7 @@ void VisitFields(V& v, OptimSection& c) {
 
 template <typename V>
 void VisitFields(V& v, PolicyLossSection& c) {
-  v.Field("loss_mode", c.loss_mode, "policy loss");
+  v.Field("loss_mode", c.loss_mode, "policy loss", OneOf({"vanilla"}));
 }
 
 template <typename V>
