@@ -201,6 +201,12 @@ class Controller::Impl {
     SendRoleCall(*context_, call, ClassOf(call.worker.role),
                  [queue = queue_](PipelineEvent event) { queue->Push(std::move(event)); });
   }
+  // "": the built-in one.
+  std::string ClassOf(const std::string& role) const {
+    if (role == "reward") return config_.reward.role.class_name;
+    auto it = config_.roles.find(role);
+    return it == config_.roles.end() ? "" : it->second.class_name;
+  }
   void Carry(CheckpointBegin& prepare) {
     absl::StatusOr<std::string> directory = BeginCheckpoint(checkpoints_dir_, prepare.step);
     if (!directory.ok()) queue_->Push(CheckpointWritten{prepare.step, directory.status()});

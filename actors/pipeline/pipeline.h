@@ -19,7 +19,8 @@
 //   then are
 //      trained rows acknowledged and released. pipeline_checkpoint.cc
 //
-// To replace a role, register an actor class with the same methods and name it in the job file (`roles.reward.class`).
+// To replace a role, register an actor class with the same methods in a program of your own and name both in the job
+// file (`roles.reward.class`, `roles.reward.worker_binary`): examples/custom_reward.
 // A role of another kind (an Environment between 2 and 3, a Critic beside 3) is a scorer: a column in
 // PipelineOptions::IndexOptions and a call like Reward's.
 #pragma once

@@ -16,8 +16,8 @@ using Deliver = std::function<void(PipelineEvent)>;
 
 class Caller {
  public:
-  Caller(ActorContext& context, const CallRole& call, Deliver deliver)
-      : context_(context), call_(call), deliver_(std::move(deliver)) {}
+  Caller(ActorContext& context, const CallRole& call, const std::string& class_name, Deliver deliver)
+      : context_(context), call_(call), class_name_(class_name), deliver_(std::move(deliver)) {}
 
   void operator()(const v1::GetRolloutStateRequest& request) { Send<Rollout, &Rollout::GetState>(request); }
   void operator()(const v1::RestoreRowsRequest& request) { Send<Rollout, &Rollout::RestoreRows>(request); }
@@ -42,21 +42,30 @@ class Caller {
       ref = absl::UnavailableError(call_.worker.ToString() + " was restarted");
     }
     if (!ref.ok()) return deliver_(CallFailed{id, ref.status()});
-    ref->WithTimeout(kRoleCallTimeout).template Call<kMethod>(request).Then([id, deliver = deliver_](auto response) {
+    using Result = typename internal::MethodTraits<decltype(kMethod)>::Result;
+    OutgoingCall out;
+    out.method = internal::WireName<T, kMethod>();
+    if (!class_name_.empty()) out.method.replace(0, out.method.find('.'), class_name_);
+    out.arguments = Encode(std::tuple<Request>(request));
+    out.timeout = kRoleCallTimeout;
+    out.reply = [id, deliver = deliver_, router = ref->router()](const absl::StatusOr<std::string>& reply) {
+      auto response = internal::DecodeResult<Result>(reply, router);
       if (!response.ok()) return deliver(CallFailed{id, response.status()});
       deliver(CallDone{id, *std::move(response)});
-    });
+    };
+    ref->router()->Call(ref->address(), std::move(out));
   }
 
   ActorContext& context_;
   const CallRole& call_;
+  const std::string& class_name_;
   Deliver deliver_;
 };
 
 }  // namespace
 
-void SendRoleCall(ActorContext& context, const CallRole& call, Deliver deliver) {
-  std::visit(Caller(context, call, std::move(deliver)), call.request);
+void SendRoleCall(ActorContext& context, const CallRole& call, const std::string& class_name, Deliver deliver) {
+  std::visit(Caller(context, call, class_name, std::move(deliver)), call.request);
 }
 
 }  // namespace troupe

@@ -10,6 +10,9 @@
 
 namespace troupe {
 
+class RewardScorer;
+class RowScoring;
+
 class Reward final : public Actor {
  public:
   Reward();
@@ -22,8 +25,8 @@ class Reward final : public Actor {
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<RowScoring> rows_;
+  std::unique_ptr<RewardScorer> scorer_;
 };
 
 TROUPE_ACTOR_INTERFACE(Reward, TROUPE_METHODS(Score));

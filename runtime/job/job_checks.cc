@@ -37,6 +37,10 @@ bool IsName(const std::string& text) {
 }
 
 absl::Status CheckReward(const JobConfig& config, const ConfigNode& root) {
+  if (!config.reward.role.class_name.empty()) {  // scores as it likes
+    if (config.reward.functions.empty()) return absl::OkStatus();
+    return Wrong(root, "roles.reward", "give a class or a function, python, command: not both");
+  }
   if (config.reward.functions.empty()) {
     return Wrong(root, "roles.reward", "a reward is needed: function, python or command (see docs/job-file.md)");
   }

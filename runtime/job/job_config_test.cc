@@ -136,6 +136,15 @@ TEST_CASE("JobConfig: the scheduler's spec has the roles that are needed", "[job
   CHECK(MakeJobSpec(config, "/runs/1").roles_size() == 5);
 }
 
+TEST_CASE("JobConfig: a class takes the place of a reward function", "[job]") {
+  std::string own = Replace(kJob, "function: regex, pattern: '[0-9]+', match: first", "class: Own, args: [2]");
+  JobConfig config = Load(own).value().config;
+  CHECK(config.reward.functions.empty());
+  CHECK(config.reward.role.class_name == "Own");
+  CHECK(LoadJobText(JobConfigToJson(config), "job.json", "/", {}).ok());
+  CHECK(ErrorOf(Replace(own, "class: Own", "class: Own, function: numeric")).find("not both") != std::string::npos);
+}
+
 TEST_CASE("JobConfig: a job of user classes needs no model", "[job]") {
   JobConfig config = Load("name: hello\nroles: {hello: {class: Hello, args: [3], replicas: 2}}\n").value().config;
   CHECK_FALSE(config.trains());

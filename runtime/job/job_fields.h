@@ -90,7 +90,7 @@ void VisitFields(V& v, RoleSection& c) {
   v.Field("replicas", c.replicas, "processes of this role", Between(1, 4096));
   v.Section("resources", c.resources);
   v.Section("restart", c.restart);
-  v.Field("class", c.class_name, "actor class in the worker binary; built-in roles have their own");
+  v.Field("class", c.class_name, "actor class in the worker binary; empty: the built-in one of the role");
   v.Field("args", JsonText{c.args_json}, "constructor arguments of the class");
   v.Field("worker_binary", PathText{c.worker_binary}, "program that hosts the role; empty: troupe_worker");
 }

@@ -69,7 +69,8 @@ void ReadReward(MapReader& roles, RewardSection& reward, const ConfigNode* node)
   } else if (node != nullptr) {
     RewardFunction function;
     VisitFields(reader, function);
-    reward.functions.push_back(std::move(function));
+    bool given = !function.function.empty() || !function.python.empty() || !function.command.empty();
+    if (given || reward.role.class_name.empty()) reward.functions.push_back(std::move(function));
   }
   roles.Keep(reader.Finish());
 }

@@ -19,6 +19,8 @@ One YAML file describes a job. Any value can be overridden on the command line: 
   `disaggregated` (each role its own), or lists of roles that take turns: `placement: [[rollout, actor], [reward]]`.
 - `roles.reward` is one function beside the role's keys, or a list of functions whose weighted scores are added:
   `reward: [{name: right, function: numeric}, {name: short, python: "length.py:score", weight: 0.1}]`.
+- `class` and `worker_binary` put a class of your own in the place of a built-in role (`roles.reward`: instead of a function). It has
+  methods of the same names and messages; `examples/custom_reward` shows one.
 - A role of your own names an actor class: `roles: {hello: {class: Hello, args: [3], worker_binary: bin/hello}}`.
 
 This page is made from the source: `bazel run //runtime/job:write_reference > docs/job-file.md`.
