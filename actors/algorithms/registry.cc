@@ -1,50 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/algorithms/registry.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/nearest.h"
 
 namespace troupe {
 namespace {
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
 
 constexpr const char* kTypeNames[] = {"true or false", "a number", "a text"};
 
 }  // namespace
 
-std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
-  std::string nearest;
-  size_t least = std::max<size_t>(2, name.size() / 2) + 1;  // farther away is another word
-  for (const std::string& candidate : names) {
-    const size_t distance = EditDistance(name, candidate);
-    if (distance < least) {
-      least = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
-}
-
 absl::Status UnknownName(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
   std::string message = absl::StrCat("unknown ", std::string(kind), " \"", std::string(name), "\"");
-  const std::string nearest = NearestName(name, known);
+  const std::string nearest = NearestOf(name, known);
   if (!nearest.empty()) absl::StrAppend(&message, "; did you mean \"", nearest, "\"?");
   absl::StrAppend(&message, nearest.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", "));
   return absl::InvalidArgumentError(message);

@@ -55,9 +55,6 @@ class OptionValues {
   std::map<std::string, OptionValue, std::less<>> values_;
 };
 
-// The name of `names` that is most like `name`; empty if none is near.
-std::string NearestName(std::string_view name, const std::vector<std::string>& names);
-
 // "unknown adv_estimator "grop"; did you mean "grpo"? Known: ..."
 absl::Status UnknownName(std::string_view kind, std::string_view name, const std::vector<std::string>& known);
 

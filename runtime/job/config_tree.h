@@ -42,7 +42,4 @@ absl::StatusOr<ConfigNode> ParseYaml(std::string_view text, std::string_view nam
 // Applies "a.b.c=value" (value is YAML: a number, a word, [a list], {a: map}). List elements are named by number.
 absl::Status ApplyOverride(ConfigNode& root, std::string_view assignment);
 
-// The candidate nearest to `word` by edit distance, or "" when none is near.
-std::string NearestOf(std::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace troupe

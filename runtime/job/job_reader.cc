@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/nearest.h"
 #include "runtime/base/status.h"
 
 namespace troupe::job_internal {
