@@ -27,6 +27,7 @@
 #include "actors/pipeline/pipeline_durable.h"
 #include "actors/pipeline/pipeline_event.h"
 #include "actors/pipeline/pipeline_options.h"
+#include "actors/pipeline/validation_scores.h"
 #include "runtime/base/monotonic.h"
 #include "troupe/v1/head.pb.h"
 
@@ -108,9 +109,9 @@ class PipelineState {
   };
   struct Validation {
     int64_t step = 0;
-    std::map<std::string, v1::PromptTask> tasks;        // to be generated, by group_id
-    std::map<std::string, v1::RowMeta> rows;            // generated, not scored
-    std::map<std::string, std::vector<double>> scores;  // by group_id
+    std::map<std::string, v1::PromptTask> tasks;                  // to be generated, by group_id
+    std::map<std::string, v1::RowMeta> rows;                      // generated, not scored
+    std::map<std::string, std::vector<ValidationSample>> scores;  // by group_id
     std::vector<std::string> done_rows;
     int64_t dropped_rows = 0;        // the reward program's fault: in no mean
     int64_t not_generated_rows = 0;  // the engine could not make them: numbers that are not finite

@@ -112,37 +112,15 @@ void PipelineState::OnValidationScores(const Call&, const v1::ScoreResponse& res
     if (score.fault() == "program") {
       ++validation_->dropped_rows;
     } else {
-      validation_->scores[row->second.group_id()].push_back(score.score());
+      validation_->scores[row->second.group_id()].push_back({score.score(), score.pred()});
     }
     if (!score.fault().empty()) out_->actions.push_back(RewardFaultNote(score));
     validation_->rows.erase(row);
   }
 }
 
-// val-core/{source}/{variable}/{mean,best}@N, as verl names them: mean over prompts of the mean and of the best of N
-// samples.
 void PipelineState::FinishValidation(Monotonic now) {
-  double mean = 0, best = 0, greedy = 0;
-  int64_t sampled_groups = 0, greedy_groups = 0;
-  for (const auto& [group, scores] : validation_->scores) {
-    if (group.ends_with("-greedy")) {
-      greedy += scores.front();
-      ++greedy_groups;
-      continue;
-    }
-    double sum = 0;
-    for (double score : scores) sum += score;
-    mean += sum / static_cast<double>(scores.size());
-    best += *std::max_element(scores.begin(), scores.end());
-    ++sampled_groups;
-  }
-  std::string n = "@" + std::to_string(options_.val_samples);
-  std::map<std::string, double> metrics;
-  if (sampled_groups > 0) {
-    metrics["val-core/val/reward/mean" + n] = mean / static_cast<double>(sampled_groups);
-    metrics["val-core/val/reward/best" + n] = best / static_cast<double>(sampled_groups);
-  }
-  if (greedy_groups > 0) metrics["val-core/val/reward_greedy/mean@1"] = greedy / static_cast<double>(greedy_groups);
+  std::map<std::string, double> metrics = ValidationMetrics(validation_->scores, options_.val_samples);
   metrics["val-aux/val/rows/dropped"] = static_cast<double>(validation_->dropped_rows);
   metrics["val-aux/val/rows/not_generated"] = static_cast<double>(validation_->not_generated_rows);
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(now - validation_->started);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "actors/reward/reward_function.h"
+#include "runtime/base/shown_text.h"
 
 namespace troupe {
 namespace {
@@ -88,17 +89,24 @@ class BuiltinReward final : public RewardScorer {
 
   std::vector<RewardOutcome> Score(absl::Span<const RewardInput> inputs) override {
     std::vector<RewardOutcome> outcomes(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) outcomes[i].score = Correct(inputs[i]) ? 1 : 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::optional<std::string_view> found = Find(inputs[i].response);
+      if (!found) continue;
+      outcomes[i].score = IsRight(*found, inputs[i].answer) ? 1 : 0;
+      outcomes[i].pred = ShownText(*found, kPredBytesMax);
+    }
     return outcomes;
   }
 
  private:
-  bool Correct(const RewardInput& input) const {
-    if (function_ == "exact_match") return Trim(input.response) == Trim(input.answer);
-    std::optional<std::string_view> found = pattern_->Find(input.response, last_);
-    if (!found) return false;
-    if (function_ == "regex") return *found == input.answer;
-    std::optional<double> said = NumberOf(*found), right = NumberOf(input.answer);
+  // What the response says the answer is.
+  std::optional<std::string_view> Find(std::string_view response) const {
+    return pattern_ ? pattern_->Find(response, last_) : Trim(response);
+  }
+  bool IsRight(std::string_view found, std::string_view answer) const {
+    if (function_ == "exact_match") return found == Trim(answer);
+    if (function_ == "regex") return found == answer;
+    std::optional<double> said = NumberOf(found), right = NumberOf(answer);
     return said && right && std::abs(*said - *right) <= 1e-6 * std::max(1.0, std::abs(*right));
   }
 

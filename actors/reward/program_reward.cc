@@ -122,7 +122,8 @@ std::vector<RewardOutcome> ProgramReward::Score(absl::Span<const RewardInput> in
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!done_[i])
-      outcomes_[i] = {.score = 0, .metrics = {}, .fault = RewardFault::kProgram, .fault_text = MessageOf(broken_)};
+      outcomes_[i] = {
+          .score = 0, .metrics = {}, .pred = {}, .fault = RewardFault::kProgram, .fault_text = MessageOf(broken_)};
   }
   return std::move(outcomes_);
 }
@@ -226,6 +227,10 @@ bool ProgramReward::TakeAnswer(Slot& slot, absl::Span<const RewardInput> inputs,
     outcome.score = answer["score"].get<double>();
     outcome.fault = RewardFault::kNone;
     TakeMetrics(answer, outcome);
+    if (answer.contains("pred")) {
+      const auto& pred = answer["pred"];
+      outcome.pred = ShownText(pred.is_string() ? pred.get<std::string>() : pred.dump(), kPredBytesMax);
+    }
     if (answer.contains("timeout") && answer["timeout"] == true) {  // its own limit, told by itself
       outcome.score = 0;
       outcome.fault = RewardFault::kAnswer;
@@ -248,7 +253,7 @@ void ProgramReward::Lose(Slot& slot, const std::string& why, bool timed_out) {
     size_t row = slot.waiting.front();
     slot.waiting.pop_front();
     done_[row] = true;
-    outcomes_[row] = {.score = 0, .metrics = {}, .fault = RewardFault::kAnswer, .fault_text = why};
+    outcomes_[row] = {.score = 0, .metrics = {}, .pred = {}, .fault = RewardFault::kAnswer, .fault_text = why};
   } else {
     CountCrash(why);
   }

@@ -75,6 +75,8 @@ def one(rows):
     if not isinstance(result, dict):
         return [answer(row, result)]
     more = {k: v for k, v in result.items() if isinstance(v, (int, float)) and k != "score" and math.isfinite(v)}
+    if isinstance(result.get("pred"), str):
+        more["pred"] = plain(result["pred"])
     return [answer(row, result.get("score"), more)]
 
 def many(rows):

@@ -34,10 +34,13 @@ enum class RewardFault {
 // dropped.
 inline constexpr size_t kRewardMetricsMax = 64;
 inline constexpr size_t kRewardMetricNameBytesMax = 64;
+// Of an answer that is told on; a longer one is cut.
+inline constexpr size_t kPredBytesMax = 256;
 
 struct RewardOutcome {
   double score = 0;  // finite as float32 too, which advantages are
   std::map<std::string, double> metrics;
+  std::string pred;  // what the function took for the answer (verl's name); "": it did not say. For maj@N.
   RewardFault fault = RewardFault::kNone;
   std::string fault_text;
 };

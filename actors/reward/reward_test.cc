@@ -77,6 +77,16 @@ TEST_CASE("Reward: built-in functions compare what a response says with the answ
   CHECK(BuiltinScore(exact, "yes.", "yes") == 0);
 }
 
+TEST_CASE("Reward: a built-in function tells what it took for the answer", "[reward]") {
+  auto pred = [](const RewardFunction& function, const std::string& response) {
+    return (*MakeBuiltinReward(function))->Score(Rows({response}))[0].pred;
+  };
+  CHECK(pred({.function = "regex", .pattern = "[0-9]+", .match = "first"}, "12 or 7") == "12");
+  CHECK(pred({.function = "regex", .pattern = "[0-9]+", .match = "first"}, "none") == "");
+  CHECK(pred({.function = "exact_match"}, " yes\n") == "yes");
+  CHECK(pred({.function = "exact_match"}, std::string(1000, 'x')).size() == kPredBytesMax + 3);
+}
+
 TEST_CASE("Reward: a wrong pattern or name is refused with the place", "[reward]") {
   absl::Status status = MakeBuiltinReward({.function = "regex", .pattern = "a(b"}).status();
   CHECK(status.message().find("at character 3") != absl::string_view::npos);
@@ -255,12 +265,14 @@ TEST_CASE("Reward: Python functions as verl and TRL write them", "[reward]") {
       "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
       "    print('noise')\n"
       "    if solution_str == 'raise': raise ValueError('no')\n"
-      "    return {'score': float(solution_str == ground_truth), 'length': len(solution_str), 's': data_source}\n"
+      "    return {'score': float(solution_str == ground_truth), 'length': len(solution_str), 's': data_source,\n"
+      "            'pred': solution_str}\n"
       "def lengths(prompts, completions, level, **kwargs):\n"
       "    return [float('nan') if c == 'nan' else len(c) + l for c, l in zip(completions, level)]\n");
   std::vector<RewardOutcome> verl = file.Make("compute_score")->Score(Rows({"7", "raise", "88"}));
   CHECK(verl[0].score == 1);
   CHECK(verl[0].metrics.at("length") == 1);
+  CHECK(verl[0].pred == "7");
   CHECK(verl[1].fault == RewardFault::kProgram);
   CHECK(verl[1].fault_text.find("ValueError: no") != std::string::npos);
   CHECK(verl[2].score == 0);

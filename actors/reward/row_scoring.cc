@@ -46,6 +46,7 @@ absl::StatusOr<v1::ScoreResponse> RowScoring::Score(const v1::ScoreRequest& requ
     score->set_row_id(inputs[i].id);
     score->set_score(outcomes[i].score);
     score->mutable_metrics()->insert(outcomes[i].metrics.begin(), outcomes[i].metrics.end());
+    score->set_pred(std::move(outcomes[i].pred));
     score->set_fault(NameOf(outcomes[i].fault));
     score->set_fault_text(ShownText(outcomes[i].fault_text, kFaultTextBytesMax));
     if (static_cast<int32_t>(i) >= request.texts()) continue;

@@ -27,6 +27,7 @@ class WeightedReward final : public RewardScorer {
           if (total[i].metrics.size() < kRewardMetricsMax) total[i].metrics.insert(std::move(metric));
         }
         total[i].metrics["reward/" + part.name] = outcomes[i].score;
+        if (total[i].pred.empty()) total[i].pred = std::move(outcomes[i].pred);
         if (outcomes[i].fault <= total[i].fault) continue;
         total[i].fault = outcomes[i].fault;
         total[i].fault_text = part.name + ": " + outcomes[i].fault_text;

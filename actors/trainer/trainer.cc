@@ -13,6 +13,7 @@
 #include "actors/trainer/core/trainer_core.h"
 #include "actors/trainer/job_options.h"
 #include "runtime/base/status.h"
+#include "runtime/env/memory.h"
 #include "runtime/weights/weight_publisher.h"
 
 namespace troupe {
@@ -144,6 +145,8 @@ class Trainer::Impl {
     v1::TrainStepResponse response;
     *response.mutable_version() = Version();
     response.mutable_metrics()->insert(metrics.values.begin(), metrics.values.end());
+    (*response.mutable_metrics())["perf/cpu_memory_used_gb"] =
+        static_cast<double>(UsedMemoryBytes()) / static_cast<double>(1 << 30);
     for (const std::string& row : metrics.dropped_rows) response.add_dropped_rows(row);
     last_ = std::move(response);
     return absl::OkStatus();

@@ -104,14 +104,15 @@ TEST_CASE("AppendFile: appends survive a reopen, a torn tail can be cut, reads p
 }
 
 TEST_CASE("Memory: what is left is read from the machine and the cgroup", "[memory]") {
-  CHECK(internal::ParseMemAvailable("MemTotal: 8 kB\nMemAvailable:    7 kB\n") == 7 * 1024);
-  CHECK(internal::ParseMemAvailable("MemTotal: 8 kB\n") == -1);
-  CHECK(internal::ParseMemAvailable("MemAvailable:") == -1);
+  CHECK(internal::ParseMeminfo("MemTotal: 8 kB\nMemAvailable:    7 kB\n", "MemAvailable:") == 7 * 1024);
+  CHECK(internal::ParseMeminfo("MemTotal: 8 kB\n", "MemAvailable:") == -1);
+  CHECK(internal::ParseMeminfo("MemAvailable:", "MemAvailable:") == -1);
   std::string cgroup = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c\n";
   CHECK(internal::ParseCgroupPath(cgroup, "memory") == "/a/b");
   CHECK(internal::ParseCgroupPath(cgroup, "") == "/c");
   CHECK(internal::ParseCgroupPath("x", "memory").empty());
   CHECK(AvailableMemoryBytes() > 0);
+  CHECK(UsedMemoryBytes() > 0);
   CHECK(AvailableMemoryBytes() < int64_t{1} << 50);
 }
 

@@ -38,17 +38,23 @@ int64_t LeftInCgroup() {
 
 int64_t AvailableMemoryBytes() {
   std::string meminfo = ReadFile("/proc/meminfo", kProcFileBytesMax).value_or("");
-  int64_t machine = internal::ParseMemAvailable(meminfo);
+  int64_t machine = internal::ParseMeminfo(meminfo, "MemAvailable:");
   return std::min(machine < 0 ? kUnlimited : machine, LeftInCgroup());
+}
+
+int64_t UsedMemoryBytes() {
+  std::string meminfo = ReadFile("/proc/meminfo", kProcFileBytesMax).value_or("");
+  int64_t total = internal::ParseMeminfo(meminfo, "MemTotal:"),
+          available = internal::ParseMeminfo(meminfo, "MemAvailable:");
+  return total < 0 || available < 0 ? 0 : total - available;
 }
 
 namespace internal {
 
-int64_t ParseMemAvailable(std::string_view meminfo) {
-  constexpr std::string_view kName = "MemAvailable:";
-  size_t at = meminfo.find(kName);
+int64_t ParseMeminfo(std::string_view meminfo, std::string_view name) {
+  size_t at = meminfo.find(name);
   if (at == std::string_view::npos) return -1;
-  std::string_view rest = meminfo.substr(at + kName.size());
+  std::string_view rest = meminfo.substr(at + name.size());
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
   int64_t kibibytes = -1;
   std::from_chars(rest.data(), rest.data() + rest.size(), kibibytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory this process may still take.
+// How much memory this process may still take, and how much the machine has in use.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,13 @@ namespace troupe {
 // v1). Others take memory too: an answer is a bound for refusing what cannot be, not a promise.
 int64_t AvailableMemoryBytes();
 
+// Of the whole machine: what could not be had without swapping (MemTotal - MemAvailable); 0 when that cannot be read.
+int64_t UsedMemoryBytes();
+
 namespace internal {
 
-// The number of kibibytes behind "MemAvailable:" in /proc/meminfo, as bytes; -1 when there is none.
-int64_t ParseMemAvailable(std::string_view meminfo);
+// The number of kibibytes behind `name` ("MemAvailable:") in /proc/meminfo, as bytes; -1 when there is none.
+int64_t ParseMeminfo(std::string_view meminfo, std::string_view name);
 // The path behind the line of `controller` ("" for v2) in /proc/self/cgroup; "" when there is none.
 std::string ParseCgroupPath(std::string_view self_cgroup, std::string_view controller);
 
