@@ -48,14 +48,13 @@ class Controller::Impl {
     context_ = &context;
     head_ = std::make_unique<HeadClient>(context.HeadChannel(), context.self());
     const std::string& output_dir = context.setting().output_dir;
-    absl::StatusOr<FileLock> lock = FileLock::Acquire(output_dir + "/controller.lock");
-    if (!lock.ok()) return Annotate(lock.status(), "another job's controller works in " + output_dir);
-    lock_ = *std::move(lock);
+    TROUPE_ASSIGN_OR_RETURN(lock_, FileLock::Acquire(output_dir + "/controller.lock", "another job's controller"));
     absl::Status status = Prepare();
     if (!status.ok()) {  // not worth a restart: the same would be wrong again
       std::fprintf(stderr, "%s\n", StatusText(status).c_str());
       v1::FinishJobRequest finish;
       finish.set_reason(MessageOf(status));
+      finish.set_error_code(static_cast<int>(status.code()));
       head_->Finish(std::move(finish));
       return absl::OkStatus();
     }
@@ -270,6 +269,7 @@ class Controller::Impl {
     summary["state"] = finish.interrupted ? "interrupted" : finish.succeeded ? "succeeded" : "failed";
     summary["reason"] = finish.reason;
     summary["step"] = state_->durable().step();
+    summary["total_steps"] = config_.trainer.total_steps;
     summary["attempt"] = state_->durable().attempt();
     summary["checkpoint_step"] = state_->durable().checkpoint_step();
     summary["metrics"] = nlohmann::ordered_json::parse(files_->newest_metrics(), nullptr, false);

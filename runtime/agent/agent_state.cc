@@ -118,7 +118,8 @@ void AgentState::SetExited(const ActorLife& actor, Worker& worker, v1::ExitCause
     cause.set_text("killed: " + worker.stop_reason);
   } else if (worker.start_error.has_value()) {
     cause.set_kind(v1::ExitCause::START_FAILED);
-    cause.set_text(*worker.start_error);
+    cause.set_text(worker.start_error->message());
+    cause.set_status_code(worker.start_error->code());
   } else if (worker.stopping && cause.kind() != v1::ExitCause::START_FAILED) {
     cause.set_text("stopped (" + worker.stop_reason + "): " + cause.text());
     cause.set_kind(v1::ExitCause::STOPPED);
@@ -171,7 +172,7 @@ void AgentState::On(const WorkerSaid& event) {
     worker.remote_endpoint = event.message.ready().remote_endpoint();
     TellReady(session->second, worker);
   } else if (event.message.has_start_failed()) {
-    worker.start_error = event.message.start_failed().error().message();
+    worker.start_error = event.message.start_failed().error();
   }
 }
 

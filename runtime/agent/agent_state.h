@@ -186,7 +186,7 @@ class AgentState {
     bool greeted = false;         // It has said hello to this agent.
     Monotonic heard;
     bool hung = false;
-    std::optional<std::string> start_error;
+    std::optional<v1::ErrorStatus> start_error;
     bool stopping = false;
     std::string stop_reason;
     Monotonic kill_at = Monotonic::Infinite();

@@ -15,4 +15,17 @@ std::string StatusText(const absl::Status& status) {
   return absl::StatusCodeToString(status.code()) + ": " + MessageOf(status);
 }
 
+bool IsWrongInput(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace troupe

@@ -14,6 +14,9 @@ namespace troupe {
 // The same code with `context` and ": " before the message; OK stays OK. Payloads are kept.
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 
+// Whether such an error is the user's to mend (a bad file or value), so that the same would only be wrong again.
+bool IsWrongInput(absl::StatusCode code);
+
 // "NOT_FOUND: no job 'x'": for people. absl::Status::ToString without payload noise.
 std::string StatusText(const absl::Status& status);
 

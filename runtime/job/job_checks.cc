@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of a whole job, beyond those of single keys.
+#include <filesystem>
 #include <set>
 
+#include "runtime/base/nearest.h"
 #include "runtime/base/status.h"
 #include "runtime/job/job_reader.h"
 
@@ -104,6 +106,21 @@ absl::Status CheckPlacement(const JobConfig& config, const ConfigNode& root) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFile(const ConfigNode& root, std::string_view key, const std::string& path,
+                       const std::string& expected) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(path, error)) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(fs::path(path).parent_path(), error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::string nearest = NearestOf(fs::path(path).filename().string(), names);
+  return Wrong(root, key,
+               "'" + path + "' does not exist (expected: " + expected + ")" +
+                   (nearest.empty() ? "" : ": did you mean '" + nearest + "'?"));
+}
+
 }  // namespace
 
 absl::Status CheckJob(const JobConfig& config, const ConfigNode& root) {
@@ -121,6 +138,22 @@ absl::Status CheckJob(const JobConfig& config, const ConfigNode& root) {
     if (role.class_name.empty()) return Wrong(root, "roles." + name, "a class is needed, or a model (model.path)");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFiles(const JobConfig& config, const ConfigNode& root) {
+  if (!config.trains()) return absl::OkStatus();
+  TROUPE_RETURN_IF_ERROR(CheckFile(root, "model.path", config.model.path, "a GGUF file or a Hugging Face folder"));
+  TROUPE_RETURN_IF_ERROR(CheckFile(root, "data.train", config.data.train, "JSON lines"));
+  if (!config.data.val.empty()) {
+    TROUPE_RETURN_IF_ERROR(CheckFile(root, "data.val", config.data.val, "JSON lines"));
+  }
+  for (const RewardFunction& function : config.reward.functions) {
+    std::string file = function.python.substr(0, function.python.rfind(':'));
+    if (!file.empty()) TROUPE_RETURN_IF_ERROR(CheckFile(root, "roles.reward.python", file, "a Python file"));
+  }
+  const std::string& resume = config.trainer.resume;
+  if (resume == "auto" || resume == "never") return absl::OkStatus();
+  return CheckFile(root, "trainer.resume", resume, "auto, never, or the folder of a run or a checkpoint");
 }
 
 }  // namespace troupe::job_internal

@@ -14,6 +14,7 @@
 #include "runtime/job/config_tree.h"
 #include "runtime/job/job_fields.h"
 #include "runtime/job/job_reader.h"
+#include "runtime/job/yaml_text.h"
 
 namespace troupe::job_internal {
 namespace {
@@ -105,19 +106,6 @@ ordered_json WriteJob(JobConfig config) {
   return job.json;
 }
 
-// Block YAML: every scalar as JSON writes it, which YAML reads back to the same value.
-void EmitYaml(const ordered_json& value, int indent, std::string& out) {
-  for (const auto& [key, item] : value.items()) {
-    out += std::string(static_cast<size_t>(indent), ' ') + key + ":";
-    if (item.is_object() && !item.empty()) {
-      out += "\n";
-      EmitYaml(item, indent + 2, out);
-    } else {
-      out += " " + item.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    }
-  }
-}
-
 v1::RoleSpec MakeRole(const std::string& name, const RoleSection& role, const std::string& built_in_class) {
   v1::RoleSpec spec;
   spec.set_role(name);
@@ -148,7 +136,7 @@ std::string ColocationGroup(const JobConfig& config, const std::string& role) {
 }
 
 absl::StatusOr<LoadedJob> LoadTree(ConfigNode root, const std::string& base_dir,
-                                   const std::vector<std::string>& overrides) {
+                                   const std::vector<std::string>& overrides, bool check_files) {
   for (const std::string& assignment : overrides) TROUPE_RETURN_IF_ERROR(ApplyOverride(root, assignment));
   LoadedJob loaded;
   // Which roles exist depends on whether there is a model: look at it first.
@@ -170,6 +158,7 @@ absl::StatusOr<LoadedJob> LoadTree(ConfigNode root, const std::string& base_dir,
   std::string& resume = loaded.config.trainer.resume;
   if (resume != "auto" && resume != "never") resolver.Resolve(resume);
   // The run's folder is where the user stands, not where the job file lies.
+  if (check_files) TROUPE_RETURN_IF_ERROR(CheckFiles(loaded.config, root));
   return loaded;
 }
 
@@ -184,7 +173,7 @@ using nlohmann::ordered_json;
 absl::StatusOr<LoadedJob> LoadJobText(std::string_view text, const std::string& name, const std::string& base_dir,
                                       const std::vector<std::string>& overrides) {
   TROUPE_ASSIGN_OR_RETURN(ConfigNode root, ParseYaml(text, name));
-  return job_internal::LoadTree(std::move(root), base_dir, overrides);
+  return job_internal::LoadTree(std::move(root), base_dir, overrides, /*check_files=*/false);
 }
 
 absl::StatusOr<LoadedJob> LoadJobFile(const std::string& path, const std::vector<std::string>& overrides) {
@@ -198,18 +187,15 @@ absl::StatusOr<LoadedJob> LoadJobFile(const std::string& path, const std::vector
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   std::filesystem::path absolute = std::filesystem::absolute(path, error).lexically_normal();
-  return LoadJobText(text, path, absolute.parent_path().string(), overrides);
+  TROUPE_ASSIGN_OR_RETURN(ConfigNode root, ParseYaml(text, path));
+  return job_internal::LoadTree(std::move(root), absolute.parent_path().string(), overrides, /*check_files=*/true);
 }
 
 std::string JobConfigToJson(const JobConfig& config) {
   return job_internal::WriteJob(config).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-std::string JobConfigToYaml(const JobConfig& config) {
-  std::string out;
-  job_internal::EmitYaml(job_internal::WriteJob(config), 0, out);
-  return out;
-}
+std::string JobConfigToYaml(const JobConfig& config) { return YamlOfJson(JobConfigToJson(config)); }
 
 absl::StatusOr<JobConfig> JobConfigFromJson(std::string_view json) {
   TROUPE_ASSIGN_OR_RETURN(LoadedJob loaded, LoadJobText(json, "job", "/", {}));

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/status.h"
+#include "runtime/env/file.h"
 #include "runtime/job/config_tree.h"
+#include "runtime/job/yaml_text.h"
 
 namespace troupe {
 namespace {
@@ -153,6 +155,33 @@ TEST_CASE("JobConfig: a job of user classes needs no model", "[job]") {
   CHECK(spec.roles(0).actor_class() == "Hello");
   CHECK(spec.roles(0).args_json() == "[3]");
   CHECK(ErrorOf("name: hello\nroles: {hello: {replicas: 2}}\n").find("a class is needed") != std::string::npos);
+}
+
+TEST_CASE("JobConfig: a file that is not there is told with line, key and the nearest name", "[job]") {
+  std::string folder = MakeTemporaryDirectory("job-config").value();
+  REQUIRE(MakeDirs(folder + "/model").ok());
+  REQUIRE(WriteFileAtomic(folder + "/train.jsonl", "{}\n").ok());
+  auto load = [&](const std::string& model, const std::string& train, std::vector<std::string> overrides = {}) {
+    std::string text = "name: a\nmodel: {path: " + model + "}\ndata:\n  train: " + train +
+                       "\nroles: {reward: {function: numeric}}\ntrainer: {total_steps: 1}\n";
+    REQUIRE(WriteFileAtomic(folder + "/job.yaml", text).ok());
+    return MessageOf(LoadJobFile(folder + "/job.yaml", overrides).status());
+  };
+  CHECK(load("model", "train.jsonl") == "");
+  CHECK_THAT(load("modle", "train.jsonl"),
+             Catch::Contains("job.yaml:2: model.path: '") && Catch::Contains("did you mean 'model'?"));
+  CHECK_THAT(load("model", "training.jsonl"),
+             Catch::Contains("job.yaml:4: data.train: '") && Catch::Contains("did you mean 'train.jsonl'?"));
+  CHECK_THAT(load("model", "train.jsonl", {"trainer.resume=atuo"}),
+             Catch::Contains("command line: trainer.resume: ") && Catch::Contains("auto, never, or"));
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("YamlOfJson: what YAML reads back is what was written", "[job]") {
+  std::string json = R"({"jobs":[{"id":"a: b","n":1,"empty":{},"of":{"x y":[1,2]}},{"id":"true"}],"none":[],"t":"\n"})";
+  std::string yaml = YamlOfJson(json);
+  CHECK_THAT(yaml, Catch::StartsWith("jobs:\n  - id: \"a: b\"\n    n: 1\n") && Catch::Contains("\n  - id: \"true\"\n"));
+  CHECK(ParseYaml(yaml, "x").value().ToJson() == json);
 }
 
 }  // namespace

@@ -91,4 +91,7 @@ absl::Status ReadJob(const ConfigNode& root, JobConfig& config, std::vector<Expl
 // What no single key can tell: required keys, sizes that must divide, names that must exist. `root` gives the lines.
 absl::Status CheckJob(const JobConfig& config, const ConfigNode& root);
 
+// The files that it names must be there. Paths are absolute.
+absl::Status CheckFiles(const JobConfig& config, const ConfigNode& root);
+
 }  // namespace troupe::job_internal

@@ -95,7 +95,7 @@ class Cluster {
   v1::SubmitJobResponse Submitted(const JobRecord& job);
   const JobRecord* FindOrAnswer(CallId call, const std::string& job_id);
   void EndJob(const JobRecord& job, v1::JobState state, const std::string& reason,
-              const v1::FinishJobRequest* finish = nullptr);
+              const v1::FinishJobRequest* finish = nullptr, int error_code = 0);
 
   // Events (cluster_nodes.cc).
   void On(const FromNode& event);

@@ -201,7 +201,7 @@ void Cluster::On(const FinishJob& event) {
 }
 
 void Cluster::EndJob(const JobRecord& job, v1::JobState state, const std::string& reason,
-                     const v1::FinishJobRequest* finish) {
+                     const v1::FinishJobRequest* finish, int error_code) {
   v1::Record record;
   v1::JobEnding& ending = *record.mutable_job_ending();
   ending.set_job_id(job.id.value());
@@ -211,7 +211,9 @@ void Cluster::EndJob(const JobRecord& job, v1::JobState state, const std::string
     ending.set_summary_json(finish->summary_json());
     ending.set_interrupted(finish->interrupted());
     ending.set_finished_by(finish->controller().incarnation());
+    error_code = finish->error_code();
   }
+  if (state == v1::JOB_FAILED) ending.set_error_code(error_code);
   Commit(std::move(record));
   Log(job, "ending", absl::StrCat(v1::JobState_Name(state), reason.empty() ? "" : ": ", reason));
   dirty_.insert(job.id);

@@ -55,12 +55,14 @@ v1::Job Cluster::JobView(const JobRecord& job) const {
   view.set_reason(ends                                     ? job.ending.reason()
                   : job.phase == v1::StoredJob::REQUEUEING ? job.requeue_reason
                                                            : soft.reason);
+  view.set_order(job.submitted.order());
   view.set_submitted_unix_ms(job.submitted.submitted_unix_ms());
   view.set_ended_unix_ms(job.ended_unix_ms);
   if (soft.progress) *view.mutable_progress() = *soft.progress;
   view.set_summary_json(job.ending.summary_json());
   view.set_stop_requested(job.stop_requested);
   view.set_interrupted(job.ending.interrupted());
+  view.set_error_code(job.ending.error_code());
   return view;
 }
 

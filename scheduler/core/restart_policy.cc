@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
 
 namespace troupe::scheduler {
 namespace {
@@ -47,6 +48,10 @@ RestartDecision DecideRestart(const RestartLimits& limits, const std::vector<int
     decision.give_up = true;
     decision.reason = absl::StrCat(what, "; it is the second time within ", limits.window_ms / 1000,
                                    " s: give it more memory or a smaller batch");
+  } else if (cause.kind() == v1::ExitCause::START_FAILED &&
+             IsWrongInput(static_cast<absl::StatusCode>(cause.status_code()))) {
+    decision.give_up = true;
+    decision.reason = what;
   } else if (nth > limits.max_restarts) {
     decision.give_up = true;
     decision.reason = limits.max_restarts == 0

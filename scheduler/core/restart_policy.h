@@ -3,7 +3,7 @@
 //
 // The first restart within a window is at once, the second after the initial backoff, then doubled up to the maximum.
 // One exit more than max_restarts within the window gives up. Running out of memory twice in a window gives up: it
-// would only happen again.
+// would only happen again. So does a start that fails because of a bad file or value (IsWrongInput).
 #pragma once
 
 #include <cstdint>

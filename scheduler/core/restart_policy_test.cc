@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/status/status.h"
+
 #include "scheduler/core/node_liveness.h"
 
 namespace troupe::scheduler {
@@ -50,6 +52,16 @@ TEST_CASE("Restart policy: zero means never, absent means the default", "[restar
   CHECK(RestartLimits::FromProto(role).max_restarts == kDefaultMaxRestarts);
   role.mutable_restart();
   CHECK(DecideRestart(RestartLimits::FromProto(role), {}, 0, Cause(v1::ExitCause::EXITED), 1).give_up);
+}
+
+TEST_CASE("Restart policy: a start that fails because of a bad file is not tried again", "[restart]") {
+  RestartLimits limits;
+  v1::ExitCause cause = Cause(v1::ExitCause::START_FAILED);
+  CHECK_FALSE(DecideRestart(limits, {}, 0, cause, 1).give_up);
+  cause.set_status_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  CHECK_FALSE(DecideRestart(limits, {}, 0, cause, 1).give_up);
+  cause.set_status_code(static_cast<int>(absl::StatusCode::kDataLoss));
+  CHECK(DecideRestart(limits, {}, 0, cause, 1).give_up);
 }
 
 TEST_CASE("Restart policy: what Troupe stopped or lost is no failure", "[restart]") {

@@ -24,17 +24,15 @@ void ViewBoard::Publish(const PublishJob& change) {
     MutexLock lock(mutex_);
     if (change.job == nullptr) {
       if (auto it = jobs_.find(change.job_id); it != jobs_.end()) {
-        order_.erase(it->second.order);
+        if (it->second.job != nullptr) order_.erase(it->second.order);
         jobs_.erase(it);
       }
     } else {
       JobEntry& entry = jobs_[change.job_id];
       entry.job = change.job;
       entry.changed = ++changes_;
-      if (entry.order == 0) {
-        entry.order = changes_;
-        order_[entry.order] = change.job_id;
-      }
+      entry.order = change.job->order();
+      order_[entry.order] = change.job_id;
     }
     ended_.NotifyAll();
   }
@@ -45,10 +43,6 @@ void ViewBoard::Publish(const PublishActors& change) {
   {
     MutexLock lock(mutex_);
     JobEntry& entry = jobs_[change.job_id];
-    if (entry.order == 0) {
-      entry.order = ++changes_;
-      order_[entry.order] = change.job_id;
-    }
     for (const v1::Actor& actor : change.actors) {
       const v1::ActorId& id = actor.address().actor().id();
       entry.actors[{id.role(), id.replica()}] = {actor, ++changes_};
@@ -96,7 +90,7 @@ absl::StatusOr<v1::ListJobsResponse> ViewBoard::ListJobs(int page_size, const st
   MutexLock lock(mutex_);
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     const JobEntry& entry = jobs_.at(it->second);
-    if (it->first >= before || entry.job == nullptr) continue;
+    if (it->first >= before) continue;
     if (response.jobs_size() == page_size) {
       response.set_next_page_token(std::to_string(before));
       break;

@@ -42,27 +42,27 @@ class BadInputTest(SystemTest):
         self.refuse(2, ["nowhere.yaml"], "run", "nowhere.yaml")
 
     def test_a_missing_model(self):
-        self.refuse(1, ["nomodel"], "run", self.job(("path: model", "path: nomodel")))
+        self.refuse(2, ["job.yaml:", "model.path", "nomodel", "did you mean 'model'?"], "run", self.job(("path: model", "path: nomodel")))
 
     def test_a_truncated_model(self):
         job = self.job(("path: model, init: random", "path: broken.gguf"))
         with open(os.path.join(os.path.dirname(job), "broken.gguf"), "wb") as file:
             file.write(b"GGUF\x03\x00\x00\x00\xff")
-        self.refuse(1, ["broken.gguf"], "run", job)
+        self.refuse(2, ["broken.gguf"], "run", job)
 
     def test_a_missing_data_file(self):
-        self.refuse(1, ["nodata.jsonl"], "run", self.job(("train: train.jsonl", "train: nodata.jsonl")))
+        self.refuse(2, ["job.yaml:", "data.train", "nodata.jsonl"], "run", self.job(("train: train.jsonl", "train: nodata.jsonl")))
 
     def test_an_empty_data_set(self):
         job = self.job()
         open(os.path.join(os.path.dirname(job), "train.jsonl"), "w", encoding="utf-8").close()
-        self.refuse(1, ["train.jsonl", "empty"], "run", job)
+        self.refuse(2, ["train.jsonl", "empty"], "run", job)
 
     def test_a_broken_data_line_is_named(self):
         job = self.job()
         with open(os.path.join(os.path.dirname(job), "train.jsonl"), "a", encoding="utf-8") as file:
             file.write("{broken\n")
-        self.refuse(1, ["train.jsonl:257"], "run", job)
+        self.refuse(2, ["train.jsonl:257"], "run", job)
 
     def test_a_data_line_nested_without_end_is_named(self):
         job = self.job()
@@ -162,7 +162,7 @@ class BadInputTest(SystemTest):
         self.wait_for("the first run starts", lambda: self.home.workers(), 30)
         code, _, err = self.home.call("run", job, out, "trainer.total_steps=100000", "trainer.resume=auto")
         self.assertEqual(code, 2, err)
-        self.assertIn("another run holds", err)
+        self.assertIn("another run (pid", err)
         self.home.kill_everything()
         first.wait(timeout=10)
 
