@@ -92,10 +92,9 @@ absl::StatusOr<std::unique_ptr<RuntimeFolder>> RuntimeFolder::Open(const std::st
   TROUPE_RETURN_IF_ERROR(CheckPath(path));
   TROUPE_RETURN_IF_ERROR(MakeDirs(path, 0700));
   TROUPE_RETURN_IF_ERROR(CheckOwner(path));
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(path + "/agent.lock");
-  if (!lock.ok()) return Annotate(lock.status(), "another agent lives in " + path);
+  TROUPE_ASSIGN_OR_RETURN(FileLock lock, FileLock::Acquire(path + "/agent.lock", "another agent"));
   TROUPE_RETURN_IF_ERROR(MakeDirs(path + "/workers", 0700));
-  return std::unique_ptr<RuntimeFolder>(new RuntimeFolder(path, *std::move(lock)));
+  return std::unique_ptr<RuntimeFolder>(new RuntimeFolder(path, std::move(lock)));
 }
 
 absl::StatusOr<v1::AgentIdentity> RuntimeFolder::LoadIdentity() const {
@@ -117,11 +116,19 @@ absl::StatusOr<std::vector<v1::AssignedWorker>> RuntimeFolder::LoadAssignments()
   std::vector<v1::AssignedWorker> assigned;
   TROUPE_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path_ + "/workers"));
   for (const std::string& name : names) {
-    absl::StatusOr<std::string> bytes = ReadFile(path_ + "/workers/" + name, kFileBytesMax);
-    v1::AssignedWorker worker;
-    if (bytes.ok() && worker.ParseFromString(*bytes) && worker.start().actor().incarnation() != 0) {
-      assigned.push_back(std::move(worker));
+    const std::string path = path_ + "/workers/" + name;
+    if (name.find(".tmp-") !=
+        std::string::npos) {  // An agent ended while it wrote it, so before it started the worker.
+      ::unlink(path.c_str());
+      continue;
     }
+    TROUPE_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kFileBytesMax));
+    v1::AssignedWorker worker;
+    if (!worker.ParseFromString(bytes) || worker.start().actor().incarnation() == 0) {
+      return absl::DataLossError(path + " does not say which worker was started; remove it and kill the node's " +
+                                 "troupe_keeper: its workers end with it and are started anew");
+    }
+    assigned.push_back(std::move(worker));
   }
   return assigned;
 }

@@ -86,6 +86,19 @@ TEST_CASE("RuntimeFolder: identity and assignments outlive the agent", "[agent]"
   CHECK(folder->LoadAssignments()->empty());
 }
 
+TEST_CASE("RuntimeFolder: an assignment that cannot be read is told, one that was never finished is forgotten",
+          "[agent]") {
+  Folder f;
+  auto folder = RuntimeFolder::Open(f.path).value();
+  REQUIRE(WriteFileAtomic(f.path + "/workers/job%2Frole%2F0%231.tmp-0123456789ab", "half").ok());
+  CHECK(folder->LoadAssignments()->empty());
+  CHECK_FALSE(FileExists(f.path + "/workers/job%2Frole%2F0%231.tmp-0123456789ab"));
+  REQUIRE(WriteFileAtomic(f.path + "/workers/job%2Frole%2F0%231", "damaged").ok());
+  absl::Status damaged = folder->LoadAssignments().status();
+  CHECK(absl::IsDataLoss(damaged));
+  CHECK(damaged.message().find("/workers/job") != absl::string_view::npos);
+}
+
 TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent]") {
   WorkerSpawnOptions options{.worker_binary = "/bin/worker",
                              .runtime_dir = "/run/n",

@@ -12,8 +12,8 @@ namespace troupe {
 class FileLock {
  public:
   // Creates `path` when needed and locks it without waiting. ALREADY_EXISTS when another process holds it; the message
-  // carries the note that the holder left ("pid 123").
-  static absl::StatusOr<FileLock> Acquire(const std::string& path);
+  // says so of `holder` ("another agent"), with the note that it left ("pid 123").
+  static absl::StatusOr<FileLock> Acquire(const std::string& path, const std::string& holder = "another process");
 
   // Lets go; the file stays (removing it would let two holders lock two files of one name).
   void Release() { fd_.Reset(); }

@@ -331,8 +331,7 @@ class Keeper {
 }  // namespace
 
 absl::Status RunKeeper(const KeeperOptions& options) {
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(KeeperLockPath(options.runtime_dir));
-  if (!lock.ok()) return Annotate(lock.status(), "another keeper lives in this folder");
+  TROUPE_ASSIGN_OR_RETURN(FileLock lock, FileLock::Acquire(KeeperLockPath(options.runtime_dir), "another keeper"));
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     return ErrnoStatus(errno, "become a subreaper");
   }

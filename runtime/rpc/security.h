@@ -25,7 +25,7 @@ struct Token {
   static std::string Generate();
 
   // The token of a file, which is made with mode 0600 (and its folder with 0700) when there is none. Of several
-  // processes that start at once all get the same one. PERMISSION_DENIED: others may read the file, or it is another
+  // processes that start at once all get the same one. UNAUTHENTICATED: others may read the file, or it is another
   // user's. INVALID_ARGUMENT: its content is no token.
   static absl::StatusOr<std::string> LoadOrCreate(const std::string& path);
   // The same without making one: NOT_FOUND.

@@ -173,7 +173,7 @@ TEST_CASE("Token: made once, with a mode that only its owner reads, and refused 
   CHECK(Token::LoadOrCreate(path).value() == token);
   CHECK(StatFile(path).value().permissions == 0600);
   REQUIRE(::chmod(path.c_str(), 0640) == 0);
-  CHECK(Token::LoadOrCreate(path).status().code() == absl::StatusCode::kPermissionDenied);
+  CHECK(Token::LoadOrCreate(path).status().code() == absl::StatusCode::kUnauthenticated);
   REQUIRE(WriteFileAtomic(path, "secret", 0600).ok());
   CHECK(Token::Load(path).status().code() == absl::StatusCode::kInvalidArgument);
 

@@ -37,10 +37,10 @@ bool Token::IsWellFormed(const std::string& token) {
 absl::StatusOr<std::string> Token::Load(const std::string& path) {
   TROUPE_ASSIGN_OR_RETURN(FileInfo info, StatFile(path));
   if ((info.permissions & 0077) != 0) {
-    return absl::PermissionDeniedError("the token file " + path + " may be read by others; run: chmod 600 " + path);
+    return absl::UnauthenticatedError("the token file " + path + " may be read by others; run: chmod 600 " + path);
   }
   if (info.owner != ::geteuid()) {
-    return absl::PermissionDeniedError("the token file " + path + " belongs to another user");
+    return absl::UnauthenticatedError("the token file " + path + " belongs to another user");
   }
   TROUPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kTokenFileBytesMax));
   return ParseToken(std::move(text), path);

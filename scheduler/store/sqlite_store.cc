@@ -182,12 +182,11 @@ class Store final : public RecordStore {
 
 absl::StatusOr<std::unique_ptr<RecordStore>> SqliteStore::Open(const std::string& data_dir) {
   TROUPE_RETURN_IF_ERROR(MakeDirs(data_dir, 0700));
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(data_dir + "/head.lock");
-  if (!lock.ok()) return Annotate(lock.status(), absl::StrCat("a head runs on ", data_dir, " already"));
+  TROUPE_ASSIGN_OR_RETURN(FileLock lock, FileLock::Acquire(data_dir + "/head.lock", "another head"));
   std::string path = data_dir + "/head.sqlite3";
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
   TROUPE_RETURN_IF_ERROR(PrepareSchema(*database, path));
-  return std::make_unique<Store>(*std::move(lock), std::move(database), path);
+  return std::make_unique<Store>(std::move(lock), std::move(database), path);
 }
 
 }  // namespace troupe::scheduler

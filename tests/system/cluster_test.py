@@ -74,7 +74,7 @@ class ClusterTest(SystemTest):
             code, _, err = self.home.call(command, self.home.copy_example("even_digits"), "trainer.resume=auto",
                                           "trainer.total_steps=100000", f"trainer.output_dir={self.run_folder}")
             self.assertEqual(code, 2, err)
-            self.assertIn("a job works in", err)
+            self.assertIn("a job ('troupe jobs')", err)
         seen = len(surviving_steps(self.run_folder))
         self.wait_for("it goes on", lambda: len(surviving_steps(self.run_folder)) > seen, 20)
         self.assertEqual(self.state(job), "JOB_RUNNING")

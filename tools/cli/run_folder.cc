@@ -43,19 +43,20 @@ std::map<std::string, std::string> Flat(const JobConfig& config) {
   return out;
 }
 
+// ALREADY_EXISTS: a live run has it.
+absl::StatusOr<FileLock> TakeLock(const std::string& path, const std::string& holder) {
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(path, holder);
+  if (!absl::IsAlreadyExists(lock.status())) return lock;
+  return absl::AlreadyExistsError(MessageOf(lock.status()) + "; wait for it, or choose another trainer.output_dir");
+}
+
+// ALREADY_EXISTS: a live run has the folder.
 absl::StatusOr<RunFolder> Take(const std::string& folder, JobConfig& config) {
   TROUPE_RETURN_IF_ERROR(MakeDirs(folder));
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(folder + "/run.lock");
-  if (!lock.ok()) {
-    return absl::FailedPreconditionError("another run holds " + folder + " (" + MessageOf(lock.status()) +
-                                         "); wait for it, or choose another trainer.output_dir");
-  }
+  TROUPE_ASSIGN_OR_RETURN(FileLock lock, TakeLock(folder + "/run.lock", "another run"));
   // A submitted job is no child of the command that submitted it: its controller holds the folder while it works.
-  if (absl::Status held = FileLock::Acquire(folder + "/controller.lock").status(); !held.ok()) {
-    return absl::FailedPreconditionError("a job works in " + folder + " (" + MessageOf(held) +
-                                         "); wait for it ('troupe jobs'), or choose another trainer.output_dir");
-  }
-  RunFolder run{folder, *std::move(lock)};
+  TROUPE_RETURN_IF_ERROR(TakeLock(folder + "/controller.lock", "a job ('troupe jobs')").status());
+  RunFolder run{folder, std::move(lock)};
   bool exists = FileExists(folder + "/job.yaml");
   if (exists) {
     TROUPE_ASSIGN_OR_RETURN(JobConfig before, StoredJob(folder));
@@ -128,10 +129,11 @@ absl::StatusOr<RunFolder> PrepareRunFolder(JobConfig& config, const std::string&
   std::string base = absolute("runs/" + config.name);
   if (config.trainer.resume == "auto" && config.trains()) {
     std::string unfinished = UnfinishedRun(base, config);
-    absl::StatusOr<RunFolder> run = absl::NotFoundError("");
-    if (!unfinished.empty()) run = Take(unfinished, config);
-    if (run.ok()) return run;  // one that is held by a live run is left alone: this is a new run
-    config.trainer.output_dir.clear();
+    if (!unfinished.empty()) {
+      absl::StatusOr<RunFolder> run = Take(unfinished, config);
+      // One that a live run holds is left alone: this is a new run.
+      if (!absl::IsAlreadyExists(run.status())) return run;
+    }
   }
   std::string stamp = absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone());
   std::string folder = base + "/" + stamp;

@@ -67,8 +67,18 @@ TEST_CASE("RunFolder: a folder that a live run holds is refused", "[run]") {
   std::vector<std::string> named = {"trainer.output_dir=" + f.dir + "/x"};
   RunFolder held = f.Prepare(f.Config(named)).value();
   absl::StatusOr<RunFolder> second = f.Prepare(f.Config(named));
-  CHECK(second.status().code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(MessageOf(second.status()).find("another run holds") != std::string::npos);
+  CHECK(second.status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(MessageOf(second.status()).find("another run (pid") != std::string::npos);
+}
+
+TEST_CASE("RunFolder: an unfinished run that cannot be gone on with is told, not left for a new one", "[run]") {
+  Fixture f;
+  std::string folder = f.Prepare(f.Config()).value().path;
+  RemoveTree(folder + "/run.lock").IgnoreError();
+  REQUIRE(MakeDirs(folder + "/run.lock").ok());  // No file, so it cannot be locked.
+  absl::StatusOr<RunFolder> next = f.Prepare(f.Config());
+  REQUIRE_FALSE(next.ok());
+  CHECK(MessageOf(next.status()).find(folder) != std::string::npos);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/keeper/keeper.h"
+#include "runtime/keeper/packets.h"
 
 namespace {
 
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
   absl::Status status = troupe::keeper::RunKeeper(options);
   if (!status.ok()) {
     std::fprintf(stderr, "troupe_keeper: %s\n", troupe::StatusText(status).c_str());
-    return 1;
+    return absl::IsAlreadyExists(status) ? troupe::keeper::kFolderTakenExit : 1;
   }
   return 0;
 }
