@@ -24,10 +24,16 @@ namespace {
 // A keeper is ready in milliseconds; it first ends what one before it left (up to 10 s), and one that is just ending
 // takes as long as its workers' ends take.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
+// For each packet of its inventory; a keeper that takes longer is stopped or stuck.
+constexpr absl::Duration kGreetTimeout = absl::Seconds(20);
 constexpr absl::Duration kConnectRetry = absl::Milliseconds(10);
 constexpr absl::Duration kSendTimeout = absl::Seconds(2);
 constexpr absl::Duration kReconnectPause = absl::Milliseconds(50);
 constexpr absl::Duration kReadTurn = absl::Milliseconds(200);
+// A keeper that says nothing for so many turns (2 s) is asked something; one that leaves so many of these unanswered
+// (10 s) is stopped or stuck for good. Turns, not time: while this agent itself was stopped, none passed.
+constexpr int kSilentTurns = 10;
+constexpr int kUnansweredMax = 5;
 // Workers die with their keeper at once; after this they are killed again by their pidfds.
 constexpr absl::Duration kDieWithKeeper = absl::Seconds(5);
 constexpr int64_t kKeeperLogBytesMax = 1 << 20;
@@ -129,6 +135,10 @@ absl::Status KeeperLink::ShutDownKeeper(absl::Duration timeout) {
   {
     MutexLock lock(mutex_);
     if (!changed_.WaitUntil(lock, deadline, [&] { return ended_; })) {
+      if (socket_ != nullptr) KillKeeper(*socket_);
+      deadline = MonotonicNow() + kDieWithKeeper;
+    }
+    if (!changed_.WaitUntil(lock, deadline, [&] { return ended_; })) {
       return absl::DeadlineExceededError("the keeper has not ended within " + absl::FormatDuration(timeout));
     }
   }
@@ -173,7 +183,8 @@ absl::StatusOr<KeeperConnected> KeeperLink::Greet(UnixSocket fresh) {
   pidfds_.clear();
   for (bool more = true; more;) {
     v1::KeeperEvent event;
-    absl::StatusOr<std::vector<UniqueFd>> fds = keeper::ReceivePacket(*socket, event, MonotonicNow() + kConnectTimeout);
+    absl::StatusOr<std::vector<UniqueFd>> fds = keeper::ReceivePacket(*socket, event, MonotonicNow() + kGreetTimeout);
+    if (absl::IsDeadlineExceeded(fds.status())) KillKeeper(*socket);
     if (!fds.ok()) return absl::UnavailableError(MessageOf(fds.status()));
     if (event.has_done()) {
       auto code = static_cast<absl::StatusCode>(event.done().error().code());
@@ -239,10 +250,18 @@ absl::Status KeeperLink::KeeperEndedEarly() {
   keeper_ = 0;
   // One that was killed (by an operator, or for memory) is replaced; so is one that lost a race for the folder.
   std::string said = LastLineOf(options_.keeper_log);
-  bool lost_race = said.find("another keeper lives") != std::string::npos;
+  bool lost_race = WIFEXITED(status) && WEXITSTATUS(status) == keeper::kFolderTakenExit;
   if (!WIFEXITED(status) || WEXITSTATUS(status) == 0 || lost_race) return absl::OkStatus();
   return absl::FailedPreconditionError("the keeper ended with status " + std::to_string(WEXITSTATUS(status)) + ": " +
                                        said);
+}
+
+// Its workers die with it.
+void KeeperLink::KillKeeper(const UnixSocket& socket) {
+  absl::StatusOr<PeerCredentials> keeper = socket.Credentials();
+  if (!keeper.ok() || keeper->pid <= 0) return;
+  options_.log("the keeper (pid " + std::to_string(keeper->pid) + ") does not answer: it is killed, with its workers");
+  ::kill(keeper->pid, SIGKILL);
 }
 
 void KeeperLink::ReapKeeper() {
@@ -253,6 +272,7 @@ void KeeperLink::ReapKeeper() {
 // ---- The reading thread ----
 
 void KeeperLink::Read() {
+  int silent_turns = 0, unanswered = 0;
   while (true) {
     std::shared_ptr<UnixSocket> socket;
     {
@@ -262,10 +282,17 @@ void KeeperLink::Read() {
     v1::KeeperEvent event;
     absl::StatusOr<std::vector<UniqueFd>> fds = keeper::ReceivePacket(*socket, event, MonotonicNow() + kReadTurn);
     if (fds.ok()) {
+      silent_turns = unanswered = 0;
       Deliver(std::move(event), *std::move(fds));
       continue;
     }
-    if (absl::IsDeadlineExceeded(fds.status())) continue;
+    if (absl::IsDeadlineExceeded(fds.status())) {
+      if (++silent_turns % kSilentTurns != 0) continue;
+      if (++unanswered > kUnansweredMax) KillKeeper(*socket);
+      AcknowledgeExit({});  // Of nobody: it answers that this is done.
+      continue;
+    }
+    silent_turns = unanswered = 0;
     if (stopping()) break;
     sink_(KeeperDisconnected());
     Reconnect();

@@ -27,6 +27,7 @@ struct KeeperLinkOptions {
   std::string keeper_log;      // Its own messages.
   absl::Duration agent_loss_grace;
   bool use_cgroups = true;
+  std::function<void(const std::string&)> log = [](const std::string&) {};  // Lines for people.
 };
 
 // Thread-safe. Events come from one thread, in order; the first is KeeperConnected.
@@ -56,6 +57,7 @@ class KeeperLink {
   absl::StatusOr<KeeperConnected> Greet(UnixSocket socket);
   absl::Status StartKeeper();
   absl::Status KeeperEndedEarly();
+  void KillKeeper(const UnixSocket& socket);
   void ReapKeeper();
   void Read();
   void Deliver(v1::KeeperEvent event, std::vector<UniqueFd> fds);

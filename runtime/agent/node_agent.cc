@@ -69,7 +69,9 @@ class NodeAgentImpl : public NodeAgent {
 
   absl::Status WaitRegistered(absl::Duration timeout) override {
     MutexLock lock(mutex_);
-    if (changed_.WaitUntil(lock, MonotonicNow() + timeout, [&] { return registered_; })) return absl::OkStatus();
+    changed_.WaitUntil(lock, MonotonicNow() + timeout, [&] { return registered_ || !refused_.ok(); });
+    if (registered_) return absl::OkStatus();
+    if (!refused_.ok()) return refused_;
     return absl::DeadlineExceededError("not registered with the head at " + options_.head_target + " within " +
                                        absl::FormatDuration(timeout) + (last_said_.empty() ? "" : ": ") + last_said_);
   }
@@ -87,6 +89,10 @@ class NodeAgentImpl : public NodeAgent {
   }
   void Push(AgentEvent event) {
     MutexLock lock(mutex_);
+    if (auto* gone = std::get_if<HeadDisconnected>(&event); gone != nullptr && absl::IsUnauthenticated(gone->status)) {
+      refused_ = gone->status;
+      changed_.NotifyAll();
+    }
     // The head would say it all again; the loop is behind, so the link waits like a full socket.
     if (std::holds_alternative<HeadSaid>(event)) {
       changed_.WaitUntil(lock, Monotonic::Infinite(), [&] { return events_.size() < kEventsMax || stop_loop_; });
@@ -157,6 +163,7 @@ class NodeAgentImpl : public NodeAgent {
   std::deque<AgentEvent> events_ ABSL_GUARDED_BY(mutex_);
   bool stop_loop_ ABSL_GUARDED_BY(mutex_) = false;
   bool registered_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);  // What the head said to a token that it does not take.
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::string last_said_ ABSL_GUARDED_BY(mutex_);
 
@@ -182,7 +189,8 @@ absl::Status NodeAgentImpl::Open() {
                            .keeper_program = keeper_program,
                            .keeper_log = folder_->keeper_log(),
                            .agent_loss_grace = options_.agent_loss_grace,
-                           .use_cgroups = options_.use_cgroups};
+                           .use_cgroups = options_.use_cgroups,
+                           .log = [this](const std::string& text) { Log(text); }};
   TROUPE_ASSIGN_OR_RETURN(keeper_, KeeperLink::Start(std::move(keeper), MakeSink()));
   head_ = std::make_unique<HeadLink>(options_.head_target, options_.security, MakeSink());
   loop_ = std::thread([this] { Loop(); });

@@ -55,7 +55,8 @@ class NodeAgent {
   // Without Shutdown this is what a crash is: workers go on for agent_loss_grace and are taken over by the next agent.
   virtual ~NodeAgent() = default;
 
-  // OK when the head has welcomed this node. DEADLINE_EXCEEDED with the last reason.
+  // OK when the head has welcomed this node. UNAUTHENTICATED: the head does not take its token; it tries on (a head
+  // with another one may come). DEADLINE_EXCEEDED with the last reason.
   virtual absl::Status WaitRegistered(absl::Duration timeout) = 0;
 
   // Ends every worker (gracefully within `grace`, then by force), then the keeper; tells the head. Nothing is left but

@@ -212,6 +212,19 @@ TEST_CASE("Agent: kill -9 of the keeper ends its workers; they are told, and new
   CHECK(node.head.registrations() == 1);
 }
 
+TEST_CASE("Agent: a keeper that is stopped is killed with its workers, and the node goes on with a new one",
+          "[agent][faults]") {
+  Node node;
+  node.head.WaitRegistration(1);
+  node.Run(Life(1));
+  pid_t keeper = node.Keeper();
+  ::kill(keeper, SIGSTOP);
+  CHECK(node.head.WaitExit(Life(1)).kind() == v1::ExitCause::NODE_LOST);
+  CHECK_FALSE(IsAlive(keeper));
+  node.Run(Life(2));
+  CHECK(node.Keeper() != keeper);
+}
+
 TEST_CASE("Agent: a stopped worker is killed after hang_timeout, and CONT finds no process", "[agent][faults]") {
   Node node;
   node.head.WaitRegistration(1);
