@@ -16,6 +16,8 @@ namespace {
 
 constexpr absl::Duration kIdleWait = absl::Seconds(3600);
 constexpr absl::Duration kNodeGrace = absl::Seconds(30);
+// What a head needs to refuse a token.
+constexpr absl::Duration kFirstAnswer = absl::Seconds(3);
 
 absl::Status AddLabels(const std::vector<std::string>& labels, std::map<std::string, std::string>& out) {
   for (const std::string& label : labels) {
@@ -73,6 +75,12 @@ int NodeCommand(const Options& options, SignalWaiter& signals) {
   absl::StatusOr<std::unique_ptr<NodeAgent>> agent = NodeAgent::Start(std::move(agent_options));
   if (!agent.ok()) return Report(agent.status());
   std::cerr << "node " << (*agent)->node_id() << " in " << (*agent)->runtime_dir() << "\n" << std::flush;
+  if (absl::Status refused = (*agent)->WaitRegistered(kFirstAnswer); absl::IsUnauthenticated(refused)) {
+    static_cast<void>((*agent)->Shutdown(kNodeGrace));
+    return Report(
+        absl::UnauthenticatedError("the head at " + HeadTarget(options.connection) +
+                                   " refused the token; --token-file names the right one: " + MessageOf(refused)));
+  }
   while (signals.Wait(kIdleWait) == 0) {
   }
   std::cerr << "ending the workers of this node\n" << std::flush;

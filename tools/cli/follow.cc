@@ -205,7 +205,8 @@ void PrintSummary(const v1::Job& job, const ProgressView& view, double elapsed, 
     text += rewards;
   }
   if (!job.reason().empty()) text += "\n  " + job.reason();
-  if (job.interrupted() && options.owns_job) text += "\n  go on with: troupe resume " + job.spec().output_dir();
+  if (job.state() != v1::JOB_SUCCEEDED && options.owns_job && view.step() > 0)
+    text += "\n  go on with: troupe resume " + job.spec().output_dir();
   if (!options.quiet) {
     for (const std::string& validation : view.validations()) text += "\n  held out, " + validation;
   }
@@ -214,7 +215,8 @@ void PrintSummary(const v1::Job& job, const ProgressView& view, double elapsed, 
 
 int ExitStatus(const v1::Job& job, int signals_seen) {
   if (signals_seen > 0) return kInterrupted;
-  return job.state() == v1::JOB_SUCCEEDED ? kDone : kJobFailed;
+  if (job.state() == v1::JOB_SUCCEEDED) return kDone;
+  return IsWrongInput(static_cast<absl::StatusCode>(job.error_code())) ? kWrongUse : kJobFailed;
 }
 
 }  // namespace
@@ -224,6 +226,9 @@ int Follow(const HeadClient& head, const std::string& job_id, const FollowOption
   Screen screen(options.quiet);
   ProgressView view;
   LineTail metrics(options.output_dir.empty() ? "" : options.output_dir + "/metrics.jsonl");
+  for (std::vector<std::string> old = metrics.Read(); !old.empty(); old = metrics.Read()) {
+    for (const std::string& line : old) view.AddMetrics(line);  // Of the run that is gone on with.
+  }
   std::string events_path = options.output_dir.empty() ? "" : options.output_dir + "/events.jsonl";
   absl::StatusOr<FileInfo> told_before = StatFile(events_path);  // by an earlier run in this folder
   LineTail events(events_path, told_before.ok() ? told_before->size_bytes : 0);
@@ -232,7 +237,11 @@ int Follow(const HeadClient& head, const std::string& job_id, const FollowOption
   for (;;) {
     int signal = signals.Wait(kRedraw);
     double elapsed = absl::ToDoubleSeconds(MonotonicNow() - begin);
-    if (signal != 0 && !options.owns_job) return kInterrupted;
+    if (signal != 0 && !options.owns_job) {
+      screen.Line("the job goes on: 'troupe logs " + job_id + " -f' follows it, 'troupe cancel " + job_id +
+                  "' ends it");
+      return kInterrupted;
+    }
     if (signal != 0) OnSignal(head, job_id, ++signals_seen, screen);
     v1::Job job = watcher.job();
     view.SetJob(job);

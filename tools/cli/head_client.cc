@@ -32,7 +32,10 @@ absl::StatusOr<RpcSecurity> SecurityOf(const Connection& connection, bool make_t
   absl::StatusOr<std::string> token = make_token ? Token::LoadOrCreate(file) : Token::Load(file);
   if (!token.ok()) {
     std::string hint = "no token to show the head (copy it from the head's machine, or start 'troupe head')";
-    return token.status().code() == absl::StatusCode::kNotFound ? Annotate(token.status(), hint) : token.status();
+    if (make_token) return token.status();
+    // Whatever is wrong with it, there is nothing to be let in with.
+    std::string why = MessageOf(token.status());
+    return absl::UnauthenticatedError(absl::IsNotFound(token.status()) ? hint + ": " + why : why);
   }
   for (const std::string* file : {&connection.ca_file, &connection.cert_file, &connection.key_file}) {
     if (!file->empty() && !FileExists(*file)) return absl::NotFoundError("no file '" + *file + "'");
@@ -62,6 +65,10 @@ absl::Status HeadClient::Explain(const absl::Status& status) const {
         "; is it running? ('troupe head' starts one, --head names another, --ca-file its authority if it uses TLS): " +
         MessageOf(status));
   }
+  if (status.code() == absl::StatusCode::kUnimplemented) {
+    return absl::UnavailableError("what answers at " + target_ +
+                                  " is no Troupe head of this version: " + MessageOf(status));
+  }
   if (status.code() == absl::StatusCode::kUnauthenticated) {
     return absl::UnauthenticatedError("the head at " + target_ +
                                       " refused the token; --token-file names the right one: " + MessageOf(status));
@@ -74,9 +81,9 @@ int Report(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kDeadlineExceeded:
       return kUnreachable;
+    case absl::StatusCode::kPermissionDenied:  // Of a file; the head says UNAUTHENTICATED.
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:

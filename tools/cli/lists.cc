@@ -4,10 +4,11 @@
 
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
-#include "runtime/job/config_tree.h"
+#include "runtime/job/yaml_text.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/head_client.h"
 #include "tools/cli/progress_view.h"
@@ -23,15 +24,15 @@ std::string Age(int64_t unix_ms) {
   return unix_ms == 0 ? "-" : ShortDuration(absl::ToDoubleSeconds(WallNow() - absl::FromUnixMillis(unix_ms)));
 }
 
-// JSON is the protocol's own; YAML is that JSON, block style is not promised.
-std::string Machine(const google::protobuf::Message& message) {
+// The protocol's own JSON, or the same as YAML.
+std::string Machine(const google::protobuf::Message& message, const std::string& output) {
   google::protobuf::util::JsonPrintOptions format;
   format.add_whitespace = true;
   format.preserve_proto_field_names = true;
   format.always_print_primitive_fields = true;
   std::string text;
   if (!google::protobuf::util::MessageToJsonString(message, &text, format).ok()) return "{}\n";
-  return text;
+  return output == "yaml" ? YamlOfJson(text) : text;
 }
 
 // Prints `text()` once, or again at each change until a signal.
@@ -46,14 +47,23 @@ int Show(const Options& options, SignalWaiter& signals, const std::function<absl
   return options.watch ? kInterrupted : kDone;
 }
 
+std::string StepText(const v1::Job& job) {
+  int64_t step = job.progress().step(), total = job.progress().total_steps();
+  if (total == 0 && !job.summary_json().empty()) {  // A head that was restarted knows an ended job by its summary.
+    auto summary = nlohmann::json::parse(job.summary_json(), nullptr, false);
+    if (summary.is_object()) {
+      step = summary.value("step", int64_t{0});
+      total = summary.value("total_steps", int64_t{0});
+    }
+  }
+  return total == 0 ? "-" : std::to_string(step) + "/" + std::to_string(total);
+}
+
 std::string JobsTable(const v1::ListJobsResponse& response) {
   TextTable table({"JOB", "NAME", "STATE", "STEP", "AGE", "WHY"});
   for (const v1::Job& job : response.jobs()) {
-    std::string step = job.progress().total_steps() == 0
-                           ? "-"
-                           : std::to_string(job.progress().step()) + "/" + std::to_string(job.progress().total_steps());
-    table.Add(
-        {job.job_id(), job.spec().name(), JobStateName(job.state()), step, Age(job.submitted_unix_ms()), job.reason()});
+    table.Add({job.job_id(), job.spec().name(), JobStateName(job.state()), StepText(job), Age(job.submitted_unix_ms()),
+               job.reason()});
   }
   return table.ToText();
 }
@@ -112,7 +122,7 @@ int List(const Options& options, SignalWaiter& signals, const Request& request,
   return Show(options, signals, [&]() -> absl::StatusOr<std::string> {
     TROUPE_ASSIGN_OR_RETURN(Response response, (head->Call<Request, Response>(method, request)));
     bool machine = options.output == "json" || options.output == "yaml";
-    return machine ? Machine(response) : table(response);
+    return machine ? Machine(response, options.output) : table(response);
   });
 }
 
@@ -131,7 +141,7 @@ int JobsCommand(const Options& options, SignalWaiter& signals) {
     } while (!request.page_token().empty() && all.jobs_size() < kJobsShownMax);
     all.set_next_page_token(request.page_token());
     bool machine = options.output == "json" || options.output == "yaml";
-    return machine ? Machine(all) : JobsTable(all);
+    return machine ? Machine(all, options.output) : JobsTable(all);
   });
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe logs: lines of every process of a job, merged by time.
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <thread>
 
+#include "runtime/base/nearest.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "tools/cli/commands.h"
@@ -28,6 +30,20 @@ absl::Status SetRole(const std::string& text, v1::ReadLogsRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRole(const HeadClient& head, const v1::ReadLogsRequest& logs) {
+  if (logs.role().empty()) return absl::OkStatus();
+  v1::GetJobRequest request;
+  request.set_job_id(logs.job_id());
+  TROUPE_ASSIGN_OR_RETURN(v1::Job job, head.Call(&v1::Head::Stub::GetJob, request));
+  std::vector<std::string> roles;
+  for (const v1::RoleSpec& role : job.spec().roles()) roles.push_back(role.role());
+  if (std::find(roles.begin(), roles.end(), logs.role()) != roles.end()) return absl::OkStatus();
+  std::string nearest = NearestOf(logs.role(), roles), known;
+  for (const std::string& role : roles) known += (known.empty() ? "" : ", ") + role;
+  return absl::NotFoundError("job " + logs.job_id() + " has no role '" + logs.role() + "'" +
+                             (nearest.empty() ? "; its roles: " + known : ": did you mean '" + nearest + "'?"));
+}
+
 void Print(const v1::LogLine& line) {
   std::string time = absl::FormatTime("%H:%M:%E6S", absl::FromUnixMicros(line.unix_us()), absl::LocalTimeZone());
   std::cout << time << " " << line.actor().role() << "/" << line.actor().replica() << (line.is_stderr() ? " ! " : "   ")
@@ -46,6 +62,7 @@ int LogsCommand(const Options& options, SignalWaiter& signals) {
   }
   absl::StatusOr<HeadClient> head = HeadClient::Make(options.connection);
   if (!head.ok()) return Report(head.status());
+  if (absl::Status status = CheckRole(*head, request); !status.ok()) return Report(status);
   grpc::ClientContext context;
   if (!options.follow) SetTimeout(context, absl::Minutes(1));
   absl::Status status;

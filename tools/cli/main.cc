@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe: the command line. options.cc knows the grammar, one file knows each command.
+#include <csignal>
+#include <exception>
 #include <iostream>
 #include <map>
 
 #include "tools/cli/commands.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Main(int argc, char** argv) {
   using namespace troupe::cli;  // NOLINT: the program's own namespace
   Options options;
   int exit_code = kDone;
@@ -24,4 +28,16 @@ int main(int argc, char** argv) {
   if (auto found = kShort.find(options.command); found != kShort.end()) return found->second(options);
   SignalWaiter signals;  // before any thread
   return kLong.at(options.command)(options, signals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // A file over its limit is an error of the write.
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {  // A thread or memory that the system refuses.
+    std::cerr << "troupe: " << error.what() << "; 'ulimit -a' shows the limits of this shell\n";
+    return troupe::cli::kJobFailed;
+  }
 }

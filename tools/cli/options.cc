@@ -152,7 +152,7 @@ class Grammar {
     node->add_option("--devices", options_.devices, "auto, none, or sim:N for trials");
     node->add_option("--label", options_.labels, "key=value");
     node->add_option("--cpus", options_.cpus, "cores to offer (default: all)")->check(CLI::PositiveNumber);
-    node->add_option("--node-id", options_.node_id, "its name (default: the host's)");
+    node->add_option("--node-id", options_.node_id, "its name (default: the host's and a random number)");
     node->add_option("--host", options_.host, "name or address for other machines (default: the way to the head)");
     node->add_option("--data-dir", options_.data_dir, "its runtime folder");
     List(Command("jobs", "List jobs, newest first.", "troupe jobs -o json"));

@@ -93,9 +93,6 @@ int Run(JobConfig config, const Options& options, SignalWaiter& signals) {
     std::cerr << "the run in " << folder->path << " is finished; nothing to do (trainer.total_steps=N extends it)\n";
     return kDone;
   }
-  if (!options.quiet) {
-    std::cerr << (folder->continues ? "going on with the run in " : "running in ") << folder->path << "\n";
-  }
   absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster = PrivateCluster::Start(signals);
   if (!cluster.ok()) return Report(cluster.status());
   v1::SubmitJobRequest request;
@@ -104,6 +101,9 @@ int Run(JobConfig config, const Options& options, SignalWaiter& signals) {
   const HeadClient& client = (*cluster)->client();
   auto response = client.Call(&v1::Head::Stub::SubmitJob, request);
   if (!response.ok()) return Report(response.status());
+  if (!options.quiet) {
+    std::cerr << (folder->continues ? "going on with the run in " : "running in ") << folder->path << "\n";
+  }
   FollowOptions follow;
   follow.output_dir = folder->path;
   follow.broken = [&] { return (*cluster)->fatal(); };

@@ -26,7 +26,7 @@ void PrintPlacements(const v1::SubmitJobResponse& response) {
     table.Add({line.actor().role() + "/" + std::to_string(line.actor().replica()), line.node_id(), line.reason()});
   }
   std::cout << table.ToText();
-  if (!response.reason().empty()) std::cout << "waits: " << response.reason() << "\n";
+  if (!response.reason().empty()) std::cout << response.reason() << "\n";
 }
 
 }  // namespace
