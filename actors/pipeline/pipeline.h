@@ -2,22 +2,20 @@
 // The RL pipeline of a training job, from top to bottom. Every arrow is a call of the controller's to a role actor
 // (role_calls.h); rows and weights go directly between the roles.
 //
-//   1. Prompts. PromptOrder deals them: each epoch a fresh seeded order. The credits of RowIndex say how many may be
-//   out:
-//      (max_staleness + version + 1) * batch less what is trained or waits.                       pipeline_rollouts.cc
-//   2. Rollout.Generate makes `n` samples of each and appends them, as rows, to its shard.        actors/rollout
-//   3. Reward.Score and Reference.AddLogProbs lease rows, fetch them from the shards, and add their columns.
-//                                                                                                pipeline_scoring.cc
-//   4. When the next `train_batch_size` groups, strictly in order, have every column, they are leased to the trainer:
-//      Trainer.TrainStep fetches them, computes advantages, loss and update, and publishes version v + 1.
-//                                                                                                pipeline_trainer.cc
-//   5. Rollout.UpdateWeights maps the version while the old one serves, and commits it between two engine steps. A
-//   rollout
-//      gets no prompt that its weights are too old for.                                           pipeline_rollouts.cc
-//   6. Each test_freq steps the held-out prompts are answered and scored. pipeline_validation.cc
-//   7. Each save_freq steps: one cut of trainer, queue and controller; its manifest's rename is the commit, and only
-//   then are
-//      trained rows acknowledged and released. pipeline_checkpoint.cc
+//   1. Prompts (pipeline_rollouts.cc). PromptOrder deals them: each epoch a fresh seeded order. The credits of RowIndex
+//      say how many may be out: (max_staleness + version + 1) * batch less what is trained or waits.
+//   2. Rows (actors/rollout). Rollout.Generate makes `n` samples of each and appends them, as rows, to its shard.
+//   3. Columns (pipeline_scoring.cc). Reward.Score and Reference.AddLogProbs lease rows, fetch them from the shards,
+//   and
+//      add their columns.
+//   4. Steps (pipeline_trainer.cc). When the next `train_batch_size` groups, strictly in order, have every column, they
+//      are leased to the trainer: Trainer.TrainStep fetches them, computes advantages, loss and update, and publishes
+//      version v + 1.
+//   5. Weights (pipeline_rollouts.cc). Rollout.UpdateWeights maps the version while the old one serves, and commits it
+//      between two engine steps. A rollout gets no prompt that its weights are too old for.
+//   6. Validation (pipeline_validation.cc). Each test_freq steps the held-out prompts are answered and scored.
+//   7. Checkpoints (pipeline_checkpoint.cc). Each save_freq steps: one cut of trainer, queue and controller; the rename
+//      of its manifest is the commit, and only then are trained rows acknowledged and released.
 //
 // To replace a role, register an actor class with the same methods in a program of your own and name both in the job
 // file (`roles.reward.class`, `roles.reward.worker_binary`): examples/custom_reward.

@@ -5,14 +5,13 @@
 //     after the class, in its namespace. TROUPE_INIT lists the constructor's arguments. In a program of one file this
 //     is all. Where a class is split into a header and a source file:
 //   TROUPE_ACTOR_INTERFACE(Class, TROUPE_METHODS(A, B));   in the header: what callers need
-//   TROUPE_ACTOR_REGISTER(Class, TROUPE_INIT(...));        in the source file: what makes it spawnable. Its library
-//   needs
-//                                                          alwayslink = True, or the linker drops it.
+//   TROUPE_ACTOR_REGISTER(Class, TROUPE_INIT(...));        in the source file: what makes it spawnable
+//     Its library needs alwayslink = True, or the linker drops it.
 //
-//   TROUPE_RETRY(Class, Save, 3);     before the above: a call is sent again up to 3 times when the connection broke;
-//   it
-//                                     has one effect, whatever is lost, and never reaches another life of the actor
-//   TROUPE_REENTRANT(Class, Fetch);   before the above: while this Task or Stream awaits, other messages are taken
+// Before the above:
+//   TROUPE_RETRY(Class, Save, 3);     a call is sent again up to 3 times when the connection broke; it has one effect,
+//                                     whatever is lost, and never reaches another life of the actor
+//   TROUPE_REENTRANT(Class, Fetch);   while this Task or Stream awaits, other messages are taken
 //
 // Up to 64 methods. Overloaded methods cannot be listed. Class names are unique in a program.
 #pragma once
