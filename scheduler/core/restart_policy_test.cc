@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "absl/status/status.h"
-
 #include "scheduler/core/node_liveness.h"
 
 namespace troupe::scheduler {

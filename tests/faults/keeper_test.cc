@@ -210,7 +210,7 @@ TEST_CASE("Keeper: one keeper a folder, one agent at a time", "[keeper][faults]"
 
   std::string program = std::filesystem::absolute("tools/keeper/troupe_keeper");
   int status = std::system((program + " --runtime-dir " + client.folder() + " 2>/dev/null").c_str());
-  CHECK(WEXITSTATUS(status) == 1);
+  CHECK(WEXITSTATUS(status) == keeper::kFolderTakenExit);
   client.Spawn(client.ShellWorker(1, "exit 0"));
   client.WaitForExit(1);
 }

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "runtime/job/config_tree.h"
+#include "runtime/base/nearest.h"
 #include "tools/cli/version.h"
 
 namespace troupe::cli {
