@@ -113,7 +113,8 @@ class Controller::Impl {
     log_options_ = {.output_dir = setting.output_dir,
                     .job_id = context_->self().path.job.value(),
                     .resume = config_.trainer.resume,
-                    .rollout_replicas = options.rollout_replicas};
+                    .rollout_replicas = options.rollout_replicas,
+                    .last_attempt = files_->last_attempt()};
     TROUPE_ASSIGN_OR_RETURN(log_, ControllerLog::Open(log_options_, durable, &told));
     for (const std::string& text : told) files_->Write(Note{"resume", text});
     if (prompts.train.filtered() > 0) {
@@ -182,6 +183,10 @@ class Controller::Impl {
       return false;
     }
     for (PipelineAction& action : output.actions) std::visit([this](auto& a) { Carry(a); }, action);
+    if (!lost_.ok()) {
+      Finish({.succeeded = false, .reason = MessageOf(lost_) + "; checkpoints that are there can be gone on with"});
+      return false;
+    }
     return !state_->finished();
   }
 
@@ -238,7 +243,11 @@ class Controller::Impl {
     for (const std::string& text : told) files_->Write(Note{"checkpoint_damaged", text});
     queue_->Push(SteppedBack{snapshot.status(), snapshot.ok() ? *snapshot : v1::PipelineSnapshot()});
   }
-  void Carry(WriteMetrics& line) { files_->Write(line); }
+  void Carry(WriteMetrics& line) {
+    files_->Write(line);
+    if (lost_.ok()) lost_ = log_->CheckInPlace();
+    if (lost_.ok()) lost_ = files_->CheckInPlace();
+  }
   void Carry(WriteSample& sample) { files_->Write(sample); }
   void Carry(Note& note) { files_->Write(note); }
   void Carry(FinishPipeline& finish) { Finish(finish); }
@@ -286,6 +295,7 @@ class Controller::Impl {
   ActorContext* context_ = nullptr;
   JobConfig config_;
   std::string checkpoints_dir_;
+  absl::Status lost_;             // Not OK: files of the run are gone, so that what it does would be lost.
   std::optional<FileLock> lock_;  // Of the run's folder, while this process lives: its files have one writer.
   std::unique_ptr<HeadClient> head_;
   std::unique_ptr<RunFiles> files_;

@@ -136,7 +136,18 @@ absl::StatusOr<std::unique_ptr<ControllerLog>> ControllerLog::Open(const Control
     }
   }
   if (!ours) {
-    TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, told));
+    std::vector<std::string> damaged;  // Or what it goes on from.
+    TROUPE_ASSIGN_OR_RETURN(v1::PipelineSnapshot snapshot, FirstSnapshot(options, durable, &damaged));
+    const bool from_nothing = snapshot.resumed_from().empty();
+    if (from_nothing && !damaged.empty()) {
+      return absl::DataLossError("no checkpoint in " + options.output_dir + " is whole (" + damaged.back() +
+                                 "): restore one, or begin again in another trainer.output_dir");
+    }
+    told->insert(told->end(), damaged.begin(), damaged.end());
+    if (from_nothing && options.last_attempt >= 0) {
+      told->push_back("no checkpoint is in " + options.output_dir + ": begins again at step 0");
+    }
+    snapshot.set_attempt(std::max(snapshot.attempt(), options.last_attempt));
     TROUPE_RETURN_IF_ERROR(RemoveOldRows(options));
     TROUPE_RETURN_IF_ERROR(log->Compact(snapshot));
     records.assign(1, {});

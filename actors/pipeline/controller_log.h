@@ -28,6 +28,7 @@ struct ControllerLogOptions {
   std::string job_id;
   std::string resume = "auto";  // auto | never | DIR: a checkpoint, or a run's folder
   int64_t rollout_replicas = 1;
+  int64_t last_attempt = -1;  // the newest that the folder's metrics tell of: a new job's are later
 };
 
 class ControllerLog {
@@ -41,6 +42,8 @@ class ControllerLog {
   // In the page cache when it returns.
   absl::Status Append(const std::vector<v1::PipelineRecord>& records);
   absl::Status Sync() { return file_->Sync(); }
+  // FAILED_PRECONDITION: it was removed or moved.
+  absl::Status CheckInPlace() const { return file_->CheckIsAt(path_); }
   bool IsLong() const {
     return file_->size() > std::max({kControllerLogBytesMax, 2 * snapshot_bytes_, compact_after_bytes_});
   }

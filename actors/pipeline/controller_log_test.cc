@@ -189,4 +189,35 @@ TEST_CASE("ControllerLog: a damaged checkpoint is passed over and named; what co
   RemoveTree(folder).IgnoreError();
 }
 
+TEST_CASE("ControllerLog: a new job's attempts are later than any that the folder's metrics tell of", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  Save(folder, "job-1", 4);
+  std::vector<std::string> told;
+  PipelineDurable durable = Fresh();
+  REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-2", .last_attempt = 3}, durable, &told).ok());
+  CHECK(durable.step() == 4);
+  CHECK(durable.attempt() == 3);  // The trainer's will be 4.
+  RemoveTree(folder).IgnoreError();
+}
+
+TEST_CASE("ControllerLog: a run none of whose checkpoints is whole is not begun again in its folder", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("controller-log-test");
+  for (int64_t step : {2, 4}) {
+    Save(folder, "job-1", step);
+    std::string part = folder + "/checkpoints/step_" + std::to_string(step) + "/" + kControllerPart;
+    REQUIRE(WriteFileAtomic(part, "bits").ok());
+  }
+  std::vector<std::string> told;
+  PipelineDurable durable = Fresh();
+  absl::Status opened = ControllerLog::Open({.output_dir = folder, .job_id = "job-2"}, durable, &told).status();
+  CHECK(absl::IsDataLoss(opened));
+  CHECK(opened.message().find("step_2") != absl::string_view::npos);
+  CHECK_FALSE(FileExists(folder + "/controller.log"));
+  REQUIRE(RemoveTree(folder + "/checkpoints").ok());
+  REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-2", .last_attempt = 0}, durable, &told).ok());
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("begins again at step 0") != std::string::npos);
+  RemoveTree(folder).IgnoreError();
+}
+
 }  // namespace troupe

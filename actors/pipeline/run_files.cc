@@ -72,6 +72,13 @@ void RunFiles::Append(std::unique_ptr<AppendFile>& file, const std::string& line
   if (file != nullptr) Told(file->path(), file->Append(line + "\n"));
 }
 
+absl::Status RunFiles::CheckInPlace() const {
+  for (const auto* file : {&metrics_, &samples_}) {
+    if (*file != nullptr) TROUPE_RETURN_IF_ERROR((*file)->CheckIsAt((*file)->path()));
+  }
+  return absl::OkStatus();
+}
+
 void RunFiles::Told(const std::string& path, const absl::Status& status) {
   if (status.ok() || std::exchange(told_, true)) return;
   std::fprintf(stderr, "cannot write %s: %s; the job goes on without these lines\n", path.c_str(),

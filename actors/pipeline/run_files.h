@@ -30,6 +30,11 @@ class RunFiles {
   // A line of the schema that the head writes into the same file (scheduler/server/event_log.h).
   void Write(const Note& note);
 
+  // FAILED_PRECONDITION: a file was removed or moved, so its lines are lost.
+  absl::Status CheckInPlace() const;
+
+  // Of the last line of the metrics, by whichever job in this folder; -1 when there is none.
+  int64_t last_attempt() const { return last_attempt_; }
   // The newest metrics line as JSON; "" when there is none.
   const std::string& newest_metrics() const { return newest_metrics_; }
 

@@ -42,6 +42,20 @@ TEST_CASE("RunFiles: a step's line is written once, also over a restart that tor
   RemoveTree(folder).IgnoreError();
 }
 
+TEST_CASE("RunFiles: a file that was removed or moved is noticed", "[pipeline]") {
+  std::string folder = *MakeTemporaryDirectory("run-files-test");
+  auto files = *RunFiles::Open(folder, "job-1", {"jsonl"});
+  files->Write(WriteMetrics{0, 1, {}});
+  CHECK(files->CheckInPlace().ok());
+  REQUIRE(RemoveTree(folder + "/metrics.jsonl").ok());
+  CHECK(files->CheckInPlace().message().find("metrics.jsonl") != absl::string_view::npos);
+  files = *RunFiles::Open(folder, "job-1", {"jsonl"});
+  CHECK(files->CheckInPlace().ok());
+  REQUIRE(RenameDurably(folder, folder + "-moved").ok());
+  CHECK_FALSE(files->CheckInPlace().ok());
+  RemoveTree(folder + "-moved").IgnoreError();
+}
+
 TEST_CASE("RunFiles: events go into the file of that name, also after the head put a long one aside", "[pipeline]") {
   std::string folder = *MakeTemporaryDirectory("run-files-test");
   std::string path = folder + "/events.jsonl";

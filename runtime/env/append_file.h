@@ -28,6 +28,9 @@ class AppendFile {
   // Exactly `count` bytes from `offset`; OUT_OF_RANGE when the file ends before.
   absl::Status ReadAt(int64_t offset, int64_t count, char* out) const;
 
+  // FAILED_PRECONDITION: `path` does not name this file: it was removed or moved.
+  absl::Status CheckIsAt(const std::string& path) const;
+
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 

@@ -37,6 +37,8 @@ class RecordFile {
   absl::StatusOr<std::string> Read(int64_t offset) const;
   absl::Status Sync() { return file_.Sync(); }
 
+  // As of AppendFile.
+  absl::Status CheckIsAt(const std::string& path) const { return file_.CheckIsAt(path); }
   int64_t size() const { return file_.size(); }
   const std::string& path() const { return file_.path(); }
 
