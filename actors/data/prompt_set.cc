@@ -6,9 +6,9 @@
 
 #include "actors/data/text_lines.h"
 #include "actors/model/files/checked_json.h"
+#include "runtime/base/nearest.h"
 #include "runtime/base/shown_text.h"
 #include "runtime/base/status.h"
-#include "runtime/job/config_tree.h"
 
 namespace troupe {
 namespace {
