@@ -68,13 +68,13 @@ class BadInputTest(SystemTest):
         job = self.job()
         with open(os.path.join(os.path.dirname(job), "train.jsonl"), "a", encoding="utf-8") as file:
             file.write('{"prompt": "abc", "x": ' + "[" * 200000 + "]" * 200000 + "}\n")
-        self.refuse(1, ["train.jsonl:257", "nested deeper than 64"], "run", job)
+        self.refuse(2, ["train.jsonl:257", "nested deeper than 64"], "run", job)
 
     def test_data_without_end_is_refused(self):
-        self.refuse(1, ["/dev/zero", "expected a file"], "run", self.job(("train: train.jsonl", "train: /dev/zero")))
+        self.refuse(2, ["/dev/zero", "expected a file"], "run", self.job(("train: train.jsonl", "train: /dev/zero")))
 
     def test_a_column_that_is_not_there_is_named_with_the_nearest(self):
-        self.refuse(1, ["train.jsonl:1", "no column 'promt'", "did you mean 'prompt'?"], "run", self.job(),
+        self.refuse(2, ["train.jsonl:1", "no column 'promt'", "did you mean 'prompt'?"], "run", self.job(),
                     "data.prompt_key=promt")
 
     def test_a_reward_function_that_returns_too_few_scores_stops_the_job_with_the_reason(self):
@@ -121,39 +121,44 @@ class BadInputTest(SystemTest):
         for piece in ("1 prompt", "line 5", data):
             self.assertIn(piece, told[0])
             self.assertIn(piece, err)
-        self.refuse(1, [f"{data}:5", "5000 tokens", "filter_overlong_prompts"], "run", job,
+        self.refuse(2, [f"{data}:5", "5000 tokens", "filter_overlong_prompts"], "run", job,
                     "data.filter_overlong_prompts=false", "data.truncation=error")
 
-    def test_a_corrupt_tokenizer_is_named(self):
+    def pretrained(self):
+        """A job that trains a whole model, with its tokenizer: what another run began with."""
         out = os.path.join(self.home.work, "out")
         code, _, err = self.home.call("run", self.job(), f"trainer.output_dir={out}", "trainer.total_steps=1")
         self.assertEqual(code, 0, err)
         job = self.job(("path: model, init: random", "path: model"))
         shutil.copytree(os.path.join(out, "initial_model"), os.path.join(os.path.dirname(job), "model"),
                         dirs_exist_ok=True)
+        return job
+
+    def test_a_corrupt_tokenizer_is_named(self):
+        job = self.pretrained()
         path = os.path.join(os.path.dirname(job), "model/tokenizer.json")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for content in (text[:len(text) // 2], "", '{"model": {"type": "Unknown"}}'):
             self.home.write("even_digits/model/tokenizer.json", content)
-            self.refuse(1, ["tokenizer.json"], "run", job)
+            self.refuse(2, ["tokenizer.json"], "run", job)
         os.remove(path)
-        self.refuse(1, ["tokenizer"], "run", job)
+        self.refuse(2, ["tokenizer"], "run", job)
 
     def test_a_corrupt_safetensors_model_is_named(self):
-        job = self.job(("path: model, init: random", "path: model"))
+        job = self.pretrained()
         weights = os.path.join(os.path.dirname(job), "model/model.safetensors")
         for content in (b"", b"\xff" * 64, b"\x10\0\0\0\0\0\0\0{\"a\": 1}        "):
             with open(weights, "wb") as file:
                 file.write(content)
-            self.refuse(1, ["model.safetensors"], "run", job)
+            self.refuse(2, ["model.safetensors"], "run", job)
 
     def test_data_that_is_no_json_lines_is_named(self):
         job = self.job(("train: train.jsonl", "train: train.jsonl.gz"))
         self.home.write("even_digits/train.jsonl.gz", "no gzip")
-        self.refuse(1, ["train.jsonl.gz"], "run", job)
+        self.refuse(2, ["train.jsonl.gz"], "run", job)
         self.home.write("even_digits/train.jsonl.gz", "")
-        self.refuse(1, ["train.jsonl.gz", "empty"], "run", job)
+        self.refuse(2, ["train.jsonl.gz", "empty"], "run", job)
 
     def test_a_second_run_in_a_held_folder_is_refused(self):
         job = self.job()
