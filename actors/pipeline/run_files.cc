@@ -122,7 +122,9 @@ void RunFiles::Write(const Note& note) {
   object["level"] = note.routine ? "info" : "warning";
   absl::StatusOr<AppendFile> file = AppendFile::Open(events_path_);
   Told(events_path_, file.ok() ? file->Append(Dump(object) + "\n") : file.status());
-  std::fprintf(stderr, "%s: %s\n", note.event.c_str(), note.reason.c_str());
+  std::FILE* to = note.routine ? stdout : stderr;
+  std::fprintf(to, "%s: %s\n", note.event.c_str(), note.reason.c_str());
+  std::fflush(to);
 }
 
 }  // namespace troupe

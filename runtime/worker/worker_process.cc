@@ -50,8 +50,9 @@ absl::StatusOr<std::unique_ptr<Actor>> Construct(const ActorClass& actor_class, 
   return actor;
 }
 
-void Say(const ActorLife& self, const std::string& text) {
-  std::cerr << "worker " << self.ToString() << ": " << text << std::endl;
+// What is a failure goes to stderr, which logs mark.
+void Say(const ActorLife& self, const std::string& text, std::ostream& to = std::cout) {
+  to << "worker " << self.ToString() << ": " << text << std::endl;
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ int WorkerProcess::Run() {
     link_->SetHeartbeatInterval(std::clamp(hang_timeout / kHeartbeatsPerHangTimeout, kHeartbeatMin, kHeartbeatMax));
   }
   if (absl::Status started = Start(*assignment); !started.ok()) {
-    Say(options_.self, "could not start: " + StatusText(started));
+    Say(options_.self, "could not start: " + StatusText(started), std::cerr);
     link_->SayStartFailed(started);
     return kStartFailed;
   }
@@ -194,7 +195,7 @@ int WorkerProcess::StopActor() {
     Monotonic slice = std::min(order.deadline, MonotonicNow() + kStopPoll);
     if (cell_ == nullptr || cell_->Stop(order.reason, slice)) return order.exit_code;
     if (MonotonicNow() >= order.deadline) {
-      Say(options_.self, "the actor did not stop within its grace");
+      Say(options_.self, "the actor did not stop within its grace", std::cerr);
       return kGraceOver;
     }
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actors/model/files/checked_json.h"
 #include "actors/trainer/core/file_digest.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -124,11 +125,12 @@ absl::StatusOr<CheckpointInfo> CommitCheckpoint(const std::string& root, int64_t
 absl::Status VerifyCheckpoint(const std::string& dir) {
   const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(dir, "/", kManifest), kManifestBytesMax);
   if (!text.ok()) return Damaged(dir, absl::StrCat("no manifest: ", MessageOf(text.status())));
-  const nlohmann::json manifest = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kFormat || !manifest.contains("files") ||
-      !manifest["files"].is_array()) {
-    return Damaged(dir, "its manifest is not one of this version");
-  }
+  const absl::StatusOr<nlohmann::json> parsed = ParseJson(*text, kManifest);
+  if (!parsed.ok()) return Damaged(dir, MessageOf(parsed.status()));
+  const nlohmann::json& manifest = *parsed;
+  const bool known = manifest.is_object() && manifest.contains("format") && manifest["format"] == kFormat &&
+                     manifest.contains("files") && manifest["files"].is_array() && !manifest["files"].empty();
+  if (!known) return Damaged(dir, "its manifest is not one of this version");
   for (const nlohmann::json& entry : manifest["files"]) TROUPE_RETURN_IF_ERROR(VerifyFile(dir, entry));
   return absl::OkStatus();
 }

@@ -49,7 +49,12 @@ TEST_CASE("Checkpoint: a flipped bit, a cut file or a lost one is refused and th
            [](const std::string& dir) { Write(dir + "/model.safetensors", "gooe"); },
            [](const std::string& dir) { Write(dir + "/model.safetensors", "goo"); },
            [](const std::string& dir) { REQUIRE(RemoveTree(dir + "/controller").ok()); },
-           [](const std::string& dir) { Write(dir + "/MANIFEST.json", "{"); }}) {
+           [](const std::string& dir) { Write(dir + "/MANIFEST.json", "{"); },
+           [](const std::string& dir) { Write(dir + "/MANIFEST.json", R"({"format": 1, "step": 2, "files": []})"); },
+           [](const std::string& dir) {
+             Write(dir + "/MANIFEST.json",
+                   "{\"format\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+           }}) {
     Commit(root.path, 2, "good");
     REQUIRE(LatestCheckpoint(root.path, nullptr)->step == 2);
     spoil(root.path + "/step_2");
