@@ -31,6 +31,14 @@ std::string CheckRange(double value, const Rule& rule, const std::string& text) 
   return value > rule.max ? "expected a value of at most " + Plain(rule.max) + ", got " + text : "";
 }
 
+std::string WordsOf(const Rule& rule) {
+  std::string words;
+  for (const std::string& word : rule.words) {
+    if (!word.empty()) words += (words.empty() ? "" : ", ") + word;
+  }
+  return words;
+}
+
 template <typename T>
 bool ParseNumber(const std::string& text, T& out) {
   const char* begin = text.data() + (text.size() > 1 && text[0] == '+' ? 1 : 0);
@@ -152,10 +160,7 @@ std::string MapReader::Parse(const ConfigNode& node, std::string& value, const R
     return "expected text, got " + Quoted(node);
   }
   if (rule.words.empty() || std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end()) return "";
-  std::string expected;
-  for (const std::string& word : rule.words) {
-    if (!word.empty()) expected += (expected.empty() ? "" : ", ") + word;
-  }
+  const std::string expected = WordsOf(rule);
   std::string nearest = NearestOf(value, rule.words);
   return "'" + value + "' is not one of " + expected + (nearest.empty() ? "" : ": did you mean '" + nearest + "'?");
 }
@@ -225,6 +230,20 @@ std::string MapReader::Parse(const ConfigNode& node, Bytes& value, const Rule& r
 std::string MapReader::Parse(const ConfigNode& node, JsonText& value, const Rule&) {
   value.value = node.ToJson();
   return "";
+}
+
+std::string MapReader::WithWords(const std::string& doc, const Rule& rule) {
+  bool said = std::all_of(rule.words.begin(), rule.words.end(),
+                          [&](const std::string& word) { return doc.find(word) != std::string::npos; });
+  return said ? doc : doc + ": " + WordsOf(rule);
+}
+
+std::string MapReader::Show(const Bytes& bytes) {
+  static constexpr std::pair<const char*, int64_t> kUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}};
+  for (const auto& [name, factor] : kUnits) {
+    if (bytes.value > 0 && bytes.value % factor == 0) return std::to_string(bytes.value / factor) + name;
+  }
+  return std::to_string(bytes.value);
 }
 
 std::string MapReader::Show(const std::string& value) {

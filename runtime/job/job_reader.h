@@ -28,7 +28,7 @@ class MapReader {
       std::string error = Parse(*child, value, rule);
       if (!error.empty()) Fail(*child, key, error);
     }
-    values_->push_back({path_ + key, Show(value), child == nullptr ? "default" : child->source, doc});
+    values_->push_back({path_ + key, Show(value), child == nullptr ? "default" : child->source, WithWords(doc, rule)});
   }
 
   template <typename T>
@@ -67,6 +67,9 @@ class MapReader {
   static std::string Parse(const ConfigNode& node, Bytes& value, const Rule& rule);
   static std::string Parse(const ConfigNode& node, JsonText& value, const Rule& rule);
 
+  // The meaning, and the words that it may be unless the meaning says them.
+  static std::string WithWords(const std::string& doc, const Rule& rule);
+
   static std::string Show(const std::string& value);
   static std::string Show(bool value) { return value ? "true" : "false"; }
   static std::string Show(int64_t value) { return std::to_string(value); }
@@ -75,7 +78,7 @@ class MapReader {
   static std::string Show(const std::vector<std::string>& value);
   static std::string Show(const std::vector<double>& value);
   static std::string Show(const PathText& value) { return Show(value.value); }
-  static std::string Show(const Bytes& value) { return Show(value.value); }
+  static std::string Show(const Bytes& value);
   static std::string Show(const JsonText& value) { return value.value; }
 
   const ConfigNode* node_;
