@@ -37,6 +37,7 @@ inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   options.optim.clip_grad = config.actor.optim.clip_grad;
   options.optim.lr_scheduler_type = config.actor.optim.lr_scheduler_type;
   options.optim.lr_warmup_steps = config.actor.optim.lr_warmup_steps;
+  options.optim.min_lr_ratio = config.actor.optim.min_lr_ratio;
   options.temperature = config.rollout.temperature;
   options.total_steps = config.trainer.total_steps;
   return options;

@@ -32,15 +32,19 @@ double ConstantWithWarmup(const ScheduleOptions& options, double step) {
   return InWarmup(options, step) ? Warmup(options, step) : 1;
 }
 
+double Down(const ScheduleOptions& options, double factor) {
+  return options.min_lr_ratio + (1 - options.min_lr_ratio) * std::max(0.0, factor);
+}
+
 double Linear(const ScheduleOptions& options, double step) {
   if (InWarmup(options, step)) return Warmup(options, step);
-  return std::max(0.0, (static_cast<double>(options.num_training_steps) - step) / StepsAfterWarmup(options));
+  return Down(options, (static_cast<double>(options.num_training_steps) - step) / StepsAfterWarmup(options));
 }
 
 double Cosine(const ScheduleOptions& options, double step) {
   if (InWarmup(options, step)) return Warmup(options, step);
   const double progress = (step - static_cast<double>(options.num_warmup_steps)) / StepsAfterWarmup(options);
-  return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * options.num_cycles * 2 * progress)));
+  return Down(options, 0.5 * (1 + std::cos(std::numbers::pi * options.num_cycles * 2 * progress)));
 }
 
 struct Named {

@@ -202,7 +202,8 @@ absl::Status PolicyTrainer::Optimize(const BatchRows& batch, const std::vector<M
                           LearningRateFactor({.lr_scheduler_type = options_.optim.lr_scheduler_type,
                                               .num_warmup_steps = options_.optim.lr_warmup_steps,
                                               .num_training_steps = options_.total_steps,
-                                              .num_cycles = options_.optim.num_cycles},
+                                              .num_cycles = options_.optim.num_cycles,
+                                              .min_lr_ratio = options_.optim.min_lr_ratio},
                                              step_));
   const double lr = options_.optim.lr * factor;
   std::map<std::string, double> shares;

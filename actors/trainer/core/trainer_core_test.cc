@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "actors/model/files/safetensors.h"
 #include "actors/trainer/core/adamw_state.h"
+#include "actors/trainer/core/schedule.h"
 #include "catch2/catch.hpp"
 #include "nlohmann/json.hpp"
 #include "runtime/env/file.h"
@@ -312,6 +313,18 @@ TEST_CASE("Trainer: a run that was saved and loaded continues bit by bit", "[tra
   CHECK_FALSE(resumed->Load(dir).ok());
   CHECK(resumed->step() == 6);
   REQUIRE(RemoveTree(dir).ok());
+}
+
+TEST_CASE("Schedule: what goes down ends at min_lr_ratio, and the warm-up is as it was", "[trainer]") {
+  for (const char* type : {"linear", "cosine"}) {
+    ScheduleOptions options{
+        .lr_scheduler_type = type, .num_warmup_steps = 2, .num_training_steps = 10, .min_lr_ratio = 0.2};
+    CHECK(*LearningRateFactor(options, 1) == 0.5);
+    CHECK(*LearningRateFactor(options, 2) == 1);
+    CHECK(*LearningRateFactor(options, 6) == Approx(0.6));
+    CHECK(*LearningRateFactor(options, 10) == Approx(0.2));
+    CHECK(*LearningRateFactor(options, 12) >= 0.2);
+  }
 }
 
 }  // namespace troupe

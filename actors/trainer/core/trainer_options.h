@@ -18,6 +18,7 @@ struct OptimOptions {
   double clip_grad = 1.0;                      // largest global L2 norm of a step's gradient; 0 or less: no clipping
   std::string lr_scheduler_type = "constant";  // constant, constant_with_warmup, linear, cosine (schedule.h)
   int64_t lr_warmup_steps = 0;
+  double min_lr_ratio = 0;  // of linear and cosine
   double num_cycles = 0.5;  // cosine only
 };
 
