@@ -261,11 +261,11 @@ void ActorCell::Closed(bool reentrant) {
   if (!reentrant) --holding_;
 }
 
-absl::Status ActorCell::BeginAwait(const internal::PendingCall& call) {
+absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::PendingCall& call) {
   return router()->waits().Begin(life(), {*call.waited_for()});
 }
 
-void ActorCell::EndAwait() { router()->waits().End(life()); }
+void ActorCell::EndAwait(uint64_t number) { router()->waits().End(life(), number); }
 
 void ActorCell::Threw(const absl::Status& error) {
   if (options_.threw) options_.threw(error);
@@ -278,14 +278,19 @@ absl::Status ActorCell::Wait(internal::FutureBase& gate, const std::vector<inter
     if (future->call() == nullptr || future->call()->waited_for() == nullptr || future->IsSet()) continue;
     targets.push_back(*future->call()->waited_for());
   }
-  bool noted = !targets.empty() && router() != nullptr;
-  if (noted) {
-    absl::Status waits = router()->waits().Begin(life(), std::move(targets));
-    if (!waits.ok() && needed.size() == 1) needed[0]->call()->Cancel();  // It is not to run when nobody waits.
-    if (!waits.ok()) return waits;
+  std::function<void()> end;
+  if (!targets.empty() && router() != nullptr) {
+    absl::StatusOr<uint64_t> number = router()->waits().Begin(life(), std::move(targets));
+    if (!number.ok() && needed.size() == 1) needed[0]->call()->Cancel();  // It is not to run when nobody waits.
+    if (!number.ok()) return number.status();
+    end = [router = router(), self = life(), number = *number] { router->waits().End(self, number); };
   }
+  const uint64_t observer = end ? gate.Observe(end) : 0;
   bool set = executor_->Wait(gate, deadline);
-  if (noted) router()->waits().End(life());
+  if (end) {
+    gate.Unobserve(observer);
+    end();  // When the deadline came first.
+  }
   return set ? absl::OkStatus() : absl::DeadlineExceededError("no result yet");
 }
 

@@ -93,8 +93,8 @@ class ActorCell final : public internal::Strand,
   void Run(std::function<void()> task) override;
   void Opened(bool reentrant) override;
   void Closed(bool reentrant) override;
-  absl::Status BeginAwait(const internal::PendingCall& call) override;
-  void EndAwait() override;
+  absl::StatusOr<uint64_t> BeginAwait(const internal::PendingCall& call) override;
+  void EndAwait(uint64_t number) override;
   void EndSelf(const v1::ExitCause& cause) override { BeginStop(cause.text(), cause); }
   void Threw(const absl::Status& error) override;
 

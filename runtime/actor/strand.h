@@ -40,9 +40,10 @@ class Strand {
   virtual void Closed(bool reentrant) = 0;
 
   // In its turn: a handler that is not reentrant begins to await the answer of that call. CALL_DEADLOCK: it would wait
-  // for itself.
-  virtual absl::Status BeginAwait(const PendingCall& call) = 0;
-  virtual void EndAwait() = 0;
+  // for itself. The number is for EndAwait.
+  virtual absl::StatusOr<uint64_t> BeginAwait(const PendingCall& call) = 0;
+  // Any thread: the answer is there.
+  virtual void EndAwait(uint64_t number) = 0;
 
   // Any thread: the actor ends, with that cause.
   virtual void EndSelf(const v1::ExitCause& cause) = 0;

@@ -69,20 +69,23 @@ class FutureAwaiter {
       return true;
     }
     if (PendingCall* call = future_.base()->call(); call != nullptr && call->waited_for() != nullptr) {
-      absl::Status waits = strand->BeginAwait(*call);
-      if (!waits.ok()) {
+      absl::StatusOr<uint64_t> number = strand->BeginAwait(*call);
+      if (!number.ok()) {
         call->Cancel();
-        result_.emplace(std::move(waits));
+        result_.emplace(number.status());
         return false;
       }
-      noted_ = strand;
+      TakeThen([handle, strand = strand->Share(), number = *number] {
+        strand->EndAwait(number);
+        strand->Run([handle] { handle.resume(); });
+      });
+      return true;
     }
     TakeThen([handle, strand = strand->Share()] { strand->Run([handle] { handle.resume(); }); });
     return true;
   }
 
   Result await_resume() {
-    if (noted_ != nullptr) noted_->EndAwait();
     if (result_.has_value()) return *std::move(result_);
     return future_.Get();
   }
@@ -98,7 +101,6 @@ class FutureAwaiter {
 
   Future<R> future_;
   std::optional<Result> result_;
-  Strand* noted_ = nullptr;  // Alive: its task is open.
 };
 
 template <typename T>

@@ -173,6 +173,19 @@ TEST_CASE("Task: other messages wait while it awaits, unless the method is reent
   });
 }
 
+TEST_CASE("Waits: a wait is over when its answer is there, also for an actor that has not gone on yet", "[task]") {
+  OnBoth([](Fixture& fixture) {
+    Ref<Relay> a = fixture.Spawn(), b = fixture.Spawn();
+    for (int i = 0; i < 500; ++i) {
+      // Either of the two is refused the circle; the other one's wait ends with the answer, after which a is free.
+      (void)a.Call<&Relay::AwaitOnAwaiting>(b, a).Get();
+      REQUIRE(a.Call<&Relay::BlockOn>(b).Get().ok());
+      (void)a.Call<&Relay::BlockOnBlocking>(b, a).Get();
+      REQUIRE(a.Call<&Relay::BlockOn>(b).Get().ok());
+    }
+  });
+}
+
 TEST_CASE("Waits: a call to oneself and a circle of waits are errors that name it, not hangs", "[task]") {
   OnBoth([](Fixture& fixture) {
     Ref<Relay> a = fixture.Spawn(), b = fixture.Spawn();

@@ -7,18 +7,15 @@
 #include "runtime/actor/call_error.h"
 
 namespace troupe {
-namespace {
-
-using Waits = std::map<ActorLife, std::vector<ActorLife>>;
 
 // Whether `from` waits for `waiter`; `circle` names the actors from `from` on. The graph has no circle yet, so this
 // ends; its depth is the number of actors that wait for each other.
-bool Reaches(const Waits& waits, const ActorLife& from, const ActorLife& waiter, std::string& circle) {
+bool WaitGraph::Reaches(const Waits& waits, const ActorLife& from, const ActorLife& waiter, std::string& circle) {
   std::string before = circle;
   circle += " -> " + from.ToString();
   if (from == waiter) return true;
   if (auto found = waits.find(from); found != waits.end()) {
-    for (const ActorLife& next : found->second) {
+    for (const ActorLife& next : found->second.targets) {
       if (Reaches(waits, next, waiter, circle)) return true;
     }
   }
@@ -26,9 +23,7 @@ bool Reaches(const Waits& waits, const ActorLife& from, const ActorLife& waiter,
   return false;
 }
 
-}  // namespace
-
-absl::Status WaitGraph::Begin(const ActorLife& waiter, std::vector<ActorLife> targets) {
+absl::StatusOr<uint64_t> WaitGraph::Begin(const ActorLife& waiter, std::vector<ActorLife> targets) {
   MutexLock lock(mutex_);
   for (const ActorLife& target : targets) {
     std::string circle = waiter.ToString();
@@ -37,13 +32,14 @@ absl::Status WaitGraph::Begin(const ActorLife& waiter, std::vector<ActorLife> ta
                                         : "these actors would wait for each other for ever";
     return CallErrorStatus(v1::CallError::CALL_DEADLOCK, what + ": " + circle);
   }
-  waits_[waiter] = std::move(targets);
-  return absl::OkStatus();
+  waits_[waiter] = {++begun_, std::move(targets)};
+  return begun_;
 }
 
-void WaitGraph::End(const ActorLife& waiter) {
+void WaitGraph::End(const ActorLife& waiter, uint64_t number) {
   MutexLock lock(mutex_);
-  waits_.erase(waiter);
+  auto found = waits_.find(waiter);
+  if (found != waits_.end() && found->second.number == number) waits_.erase(found);
 }
 
 }  // namespace troupe
