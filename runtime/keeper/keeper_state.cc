@@ -192,6 +192,7 @@ void KeeperState::On(const TreeGone& event, Monotonic, Actions& actions) {
   if (!worker.start_status.ok()) {
     worker.cause.set_kind(v1::ExitCause::START_FAILED);
     worker.cause.set_text("could not be started: " + MessageOf(worker.start_status));
+    worker.cause.set_status_code(static_cast<int>(worker.start_status.code()));
   }
   v1::KeeperEvent exited;
   *exited.mutable_exited() = ExitedOf(event.actor, worker);

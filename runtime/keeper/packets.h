@@ -18,9 +18,9 @@ inline constexpr size_t kPacketBytesMax = 192 * 1024;
 
 // The keeper's socket in the agent's runtime folder, and the lock that its keeper holds.
 inline std::string KeeperSocketPath(const std::string& runtime_dir) { return runtime_dir + "/keeper.sock"; }
+inline std::string KeeperLockPath(const std::string& runtime_dir) { return runtime_dir + "/keeper.lock"; }
 // The exit status of a keeper that found another one alive in its folder.
 inline constexpr int kFolderTakenExit = 3;
-inline std::string KeeperLockPath(const std::string& runtime_dir) { return runtime_dir + "/keeper.lock"; }
 
 // INVALID_ARGUMENT: the message is too large for a packet. Others as UnixSocket::Send.
 absl::Status SendPacket(UnixSocket& socket, const google::protobuf::MessageLite& message, const std::vector<int>& fds,

@@ -155,6 +155,7 @@ TEST_CASE("Keeper: a program that is missing is a failed start with its name, he
   CHECK(client.Spawn(spawn).error().code() == static_cast<int>(absl::StatusCode::kNotFound));
   v1::ExitCause cause = client.WaitForExit(1);
   CHECK(cause.kind() == v1::ExitCause::START_FAILED);
+  CHECK(cause.status_code() == static_cast<int>(absl::StatusCode::kNotFound));  // Not worth a restart.
   CHECK(cause.text().find("/no/such/worker") != std::string::npos);
   spawn = client.ShellWorker(2, "");
   spawn.set_working_directory("/no/such/folder");
