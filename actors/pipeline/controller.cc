@@ -194,10 +194,9 @@ class Controller::Impl {
   void Compact() {
     absl::Status compacted = log_->Compact(state_->durable().Snapshot());
     if (!compacted.ok()) {
-      files_->Write(Note{"controller_log",
-                         "controller.log stays long, it could not be begun anew and is tried again "
-                         "later: " +
-                             StatusText(compacted)});
+      files_->Write(Note{
+          "controller_log",
+          "controller.log stays long; it could not be begun anew, which is tried again: " + StatusText(compacted)});
     }
   }
 

@@ -132,12 +132,18 @@ absl::Status KeeperLink::ShutDownKeeper(absl::Duration timeout) {
   request.mutable_shutdown();
   Send(std::move(request));
   Monotonic deadline = MonotonicNow() + timeout;
+  std::shared_ptr<UnixSocket> stuck;
   {
     MutexLock lock(mutex_);
-    if (!changed_.WaitUntil(lock, deadline, [&] { return ended_; })) {
-      if (socket_ != nullptr) KillKeeper(*socket_);
-      deadline = MonotonicNow() + kDieWithKeeper;
-    }
+    changed_.WaitUntil(lock, deadline, [&] { return ended_; });
+    stuck = ended_ ? nullptr : socket_;
+  }
+  if (stuck != nullptr) {
+    KillKeeper(*stuck);
+    deadline = MonotonicNow() + kDieWithKeeper;
+  }
+  {
+    MutexLock lock(mutex_);
     if (!changed_.WaitUntil(lock, deadline, [&] { return ended_; })) {
       return absl::DeadlineExceededError("the keeper has not ended within " + absl::FormatDuration(timeout));
     }

@@ -117,8 +117,8 @@ absl::StatusOr<std::vector<v1::AssignedWorker>> RuntimeFolder::LoadAssignments()
   TROUPE_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path_ + "/workers"));
   for (const std::string& name : names) {
     const std::string path = path_ + "/workers/" + name;
-    if (name.find(".tmp-") !=
-        std::string::npos) {  // An agent ended while it wrote it, so before it started the worker.
+    // An agent ended while it wrote it, so before it started the worker.
+    if (name.find(".tmp-") != std::string::npos) {
       ::unlink(path.c_str());
       continue;
     }

@@ -9,9 +9,8 @@
 
 namespace troupe {
 
-// At most `bytes_max` bytes of `text` and then "..." where it was cut, never within a character. What is no UTF-8
-// becomes
-// '?': a proto string that holds it could not be read back.
+// At most `bytes_max` bytes of `text` and then "..." where it was cut, never within a character. What is no UTF-8 is
+// replaced by '?': a proto string that holds it could not be read back.
 std::string ShownText(std::string_view text, size_t bytes_max);
 
 }  // namespace troupe

@@ -55,8 +55,7 @@ absl::Status AppendFile::ReadAt(int64_t offset, int64_t count, char* out) const 
 }
 
 absl::Status AppendFile::CheckIsAt(const std::string& path) const {
-  struct stat held {
-  }, named{};
+  struct stat held, named;
   if (::fstat(fd_.get(), &held) != 0) return ErrnoStatus(errno, "cannot ask for " + path);
   bool there = ::stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   return there ? absl::OkStatus() : absl::FailedPreconditionError(path + " was removed or moved while it was written");
