@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "runtime/base/check.h"
+#include "runtime/base/secret.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
 
@@ -98,13 +99,6 @@ absl::StatusOr<grpc_server_credentials*> MakeTls(const RpcSecurity& security) {
 }
 
 }  // namespace
-
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;  // Lengths are no secret.
-  volatile unsigned char difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference = difference | static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TokenServerCredentials(const RpcSecurity& security, bool tls) {
   if (!Token::IsWellFormed(security.token)) {

@@ -14,7 +14,4 @@ namespace troupe::internal {
 // `tls`: with the certificate of `security`, read anew when the files change; else plain text.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TokenServerCredentials(const RpcSecurity& security, bool tls);
 
-// Takes the same time wherever the first difference is.
-bool EqualInConstantTime(std::string_view a, std::string_view b);
-
 }  // namespace troupe::internal

@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/base/secret.h"
 #include "runtime/env/file.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/server_credentials.h"
 #include "runtime/rpc/status.h"
 #include "troupe/v1/weights.grpc.pb.h"
 
@@ -182,9 +182,9 @@ TEST_CASE("Token: made once, with a mode that only its owner reads, and refused 
   REQUIRE(::write(ends[1], token.data(), token.size()) == static_cast<ssize_t>(token.size()));
   ::close(ends[1]);
   CHECK(Token::FromDescriptor(ends[0]).value() == token);
-  CHECK_FALSE(internal::EqualInConstantTime("abc", "abd"));
-  CHECK_FALSE(internal::EqualInConstantTime("abc", "ab"));
-  CHECK(internal::EqualInConstantTime("abc", "abc"));
+  CHECK_FALSE(EqualInConstantTime("abc", "abd"));
+  CHECK_FALSE(EqualInConstantTime("abc", "ab"));
+  CHECK(EqualInConstantTime("abc", "abc"));
   (void)RemoveTree(folder);
 }
 

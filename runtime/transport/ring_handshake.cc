@@ -70,10 +70,4 @@ std::string RingSocketPath(std::string_view endpoint) {
   return path + ".ring";
 }
 
-bool SameSecret(std::string_view a, std::string_view b) {
-  unsigned different = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);
-  return different == 0;
-}
-
 }  // namespace troupe

@@ -36,7 +36,4 @@ absl::Status DecodeRingStatus(std::string_view packet);
 // "/folder/w-1.ring" of the endpoint "unix:/folder/w-1.sock"; "" of an endpoint of other machines.
 std::string RingSocketPath(std::string_view endpoint);
 
-// Takes as long wherever the two differ.
-bool SameSecret(std::string_view a, std::string_view b);
-
 }  // namespace troupe

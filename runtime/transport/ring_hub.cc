@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/base/check.h"
+#include "runtime/base/secret.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
@@ -149,7 +150,7 @@ absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::TakeOffer(UnixSocket& socket) 
   TROUPE_RETURN_IF_ERROR(CheckUser(socket));
   TROUPE_ASSIGN_OR_RETURN(UnixPacket packet, Receive(socket));
   TROUPE_ASSIGN_OR_RETURN(RingOffer offer, DecodeOffer(packet.bytes));
-  if (!SameSecret(offer.token, options_.token)) {
+  if (!EqualInConstantTime(offer.token, options_.token)) {
     return absl::UnauthenticatedError("the offer of rings does not carry this cluster's token");
   }
   if (packet.fds.size() != 1) return absl::InvalidArgumentError("an offer of rings carries one descriptor");
