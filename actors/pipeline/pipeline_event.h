@@ -93,16 +93,16 @@ struct StepBack {  // the newest checkpoint is damaged: finds the newest whole o
 };
 struct WriteMetrics {  // one line of metrics.jsonl; (attempt, step) twice in a row is written once
   int64_t attempt = 0;
-  int64_t step = 0;
-  std::map<std::string, double> values;
+  int64_t step = 0;                      // the last one trained; 0: validation before training
+  std::map<std::string, double> values;  // verl's names; timing_s/ in seconds, lengths in tokens
 };
 struct WriteSample {  // one line of samples.jsonl
   int64_t step = 0;
   v1::RowScore score;
 };
-struct Note {  // a line for people: events.jsonl and the log
-  std::string event;
-  std::string reason;
+struct Note {            // a line for people: events.jsonl and the log
+  std::string event;     // a word: "checkpoint", "call_failed"
+  std::string reason;    // a sentence
   bool routine = false;  // not told to who watches the run
 };
 inline Note RewardFaultNote(const v1::RowScore& score) {
@@ -110,8 +110,8 @@ inline Note RewardFaultNote(const v1::RowScore& score) {
 }
 struct FinishPipeline {  // the last action
   bool succeeded = false;
-  bool interrupted = false;
-  std::string reason;
+  bool interrupted = false;  // it stopped at a safe point because it was asked to
+  std::string reason;        // a sentence
 };
 using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, CheckpointPrune,
                                     CheckpointGiveUp, StepBack, WriteMetrics, WriteSample, Note, FinishPipeline>;

@@ -49,6 +49,8 @@ TEST_CASE("RunFiles: a file that was removed or moved is noticed", "[pipeline]")
   CHECK(files->CheckInPlace().ok());
   REQUIRE(RemoveTree(folder + "/metrics.jsonl").ok());
   CHECK(files->CheckInPlace().message().find("metrics.jsonl") != absl::string_view::npos);
+  REQUIRE(WriteFileAtomic(folder + "/metrics.jsonl", "").ok());  // Another file of that name.
+  CHECK_FALSE(files->CheckInPlace().ok());
   files = *RunFiles::Open(folder, "job-1", {"jsonl"});
   CHECK(files->CheckInPlace().ok());
   REQUIRE(RenameDurably(folder, folder + "-moved").ok());

@@ -7,6 +7,8 @@
 
 namespace troupe {
 
+// `config`: of a job that trains, as LoadJobText checked it. Keys have the names of the options; use_kl_loss is false
+// when its coefficient is 0, since then there is no reference model.
 inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   TrainerOptions options;
   options.adv_estimator = config.algorithm.adv_estimator;

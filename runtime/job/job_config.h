@@ -2,7 +2,8 @@
 // JobConfig: a job file, typed, every default filled in. The one place that knows the keys (job_fields.h), their
 // defaults and their checks; the scheduler sees only the v1::JobSpec made from it, workers read it back from JSON.
 //
-// Names are those of verl, TRL and Hugging Face. Batch sizes count prompts. Plain values: copy freely.
+// Names are those of verl, TRL and Hugging Face; what each key means and may be stands in job_fields.h, from which
+// docs/job-file.md is made. Batch sizes count prompts, lengths count tokens. Plain values: copy freely.
 #pragma once
 
 #include <cstdint>
@@ -89,7 +90,7 @@ struct AlgorithmSection {
   std::string scale_rewards = "group";  // group | batch | none
   int64_t max_staleness = 0;
   std::string stale = "drop";       // drop | train
-  std::string rollout_is = "auto";  // auto (token when max_staleness >= 1) | none | token | sequence
+  std::string rollout_is = "auto";  // auto (token when max_staleness >= 1) | none | token
   double rollout_is_threshold = 2;
 };
 
@@ -189,11 +190,11 @@ struct LoadedJob {
 };
 
 // Reads a job file, applies overrides ("trainer.total_steps=3"), fills in defaults, resolves paths relative to the
-// file, and checks. INVALID_ARGUMENT: "job.yaml:7: unknown key 'actor.optm': did you mean 'optim'?"; NOT_FOUND: no
-// file.
+// file, and checks, also that the files it names are there. INVALID_ARGUMENT: "job.yaml:7: unknown key 'actor.optm':
+// did you mean 'optim'?"; NOT_FOUND: no job file.
 absl::StatusOr<LoadedJob> LoadJobFile(const std::string& path, const std::vector<std::string>& overrides);
 
-// The same from text. `base_dir` is where relative paths start.
+// The same from text, on whatever machine: files are not looked for. `base_dir` is where relative paths start.
 absl::StatusOr<LoadedJob> LoadJobText(std::string_view text, const std::string& name, const std::string& base_dir,
                                       const std::vector<std::string>& overrides);
 

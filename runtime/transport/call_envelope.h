@@ -9,6 +9,7 @@
 
 namespace troupe {
 
+// A call whose answer is wanted under `id` (0: one way). `arguments`: an encoded tuple.
 inline Envelope CallEnvelope(uint64_t id, const ActorLife& target, std::string method, std::string arguments,
                              absl::Duration timeout) {
   Envelope envelope;
@@ -21,6 +22,7 @@ inline Envelope CallEnvelope(uint64_t id, const ActorLife& target, std::string m
   return envelope;
 }
 
+// The call may be sent again: the receiver knows it by its caller's random number and the call's number there.
 inline void SetRepeats(uint64_t caller, uint64_t number, Envelope& call) {
   call.repeats = true;
   call.caller = caller;
