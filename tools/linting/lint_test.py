@@ -47,6 +47,9 @@ class LayerTest(unittest.TestCase):
             ("actors/rollout/engine.cc", "<sys/mman.h>"),
             ("scheduler/core/state.cc", "<fstream>"),
             ("kernels/softmax/softmax.cc", "<unistd.h>"),
+            ("runtime/actor/mailbox.cc", "<unistd.h>"),
+            ("runtime/stream/row_shard.cc", "<sys/mman.h>"),
+            ("runtime/transport/transport.cc", "<poll.h>"),
         ):
             with self.subTest(path=path, header=header):
                 self.assertEqual(includes(path, header), 1)
@@ -67,7 +70,9 @@ class LayerTest(unittest.TestCase):
             ("actors/rollout/engine.cc", '"kernels/softmax/softmax.h"'),
             ("actors/rollout/engine_test.cc", '"tests/golden/golden.h"'),
             ("tests/faults/kill_test.cc", '"scheduler/core/state.h"'),
-            ("runtime/base/clock.cc", "<sys/timerfd.h>"),
+            ("runtime/env/clock.cc", "<sys/timerfd.h>"),
+            ("runtime/keeper/spawn.cc", "<spawn.h>"),
+            ("runtime/transport/ring_fuzz.cc", "<unistd.h>"),
             ("actors/rollout/engine_test.cc", "<fstream>"),
             ("actors/rollout/engine.cc", "<string>"),
         ):
