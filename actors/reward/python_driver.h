@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program around a Python reward function: `python3 -c kPythonRewardDriver FILE FUNCTION`.
+// The program around a Python reward function: `python3 -u -c kPythonRewardDriver FILE FUNCTION`, which needs
+// nothing but the standard library. It speaks what docs/rewards.md says of programs ("A program"): rows on stdin,
+// answers on stdout, a JSON object a line each; it ends when stdin is closed.
 #pragma once
 
 namespace troupe {
 
 // Takes verl's compute_score(data_source, solution_str, ground_truth, extra_info), which scores one row, and TRL's
-// fn(prompts, completions, **columns), which scores a list: the rows that have come in meanwhile. What the function
-// prints goes to stderr.
+// fn(prompts, completions, **columns), which scores a list: the rows that have come in meanwhile. Which of the two it
+// is, the parameter `solution_str` says. What the function prints goes to stderr. One thread: the function is never
+// called twice at a time in one process; roles.reward.workers processes run side by side.
 //
 // An exception of the function is a fault of its row (of each row that fails alone too). What no row is to blame for
 // ends the program with {"fatal": why}: a file that cannot be imported, a function that is not there, that asks for a

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of the job file's keys: one line a key, with its name, member, meaning and bounds. A visitor walks it to
-// read, write or explain a job. To add a key: a member in job_config.h and a line here.
+// read, write or explain a job. To add a key: a member in job_config.h and a line here, and then
+// `bazel run //runtime/job:write_reference > docs/job-file.md`. Private to this folder. Pure functions.
+//
+// A visitor has Field(key, member, meaning, rule = {}) and Section(key, section), which goes on with VisitFields of the
+// section. It sees the keys in the order in which they stand here.
 #pragma once
 
 #include <limits>
@@ -11,7 +15,8 @@
 
 namespace troupe::job_internal {
 
-// Bounds of a number, or the words a text may be.
+// Bounds of a number, both allowed, or the words a text may be (none: any text). Durations count seconds, Bytes bytes.
+// A number is finite whatever its rule says.
 struct Rule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -34,7 +39,8 @@ inline Rule OneOf(std::vector<std::string> words) {
   return rule;
 }
 
-// Marks text that is a path, resolved relative to the job file; bytes such as "4GiB"; free JSON.
+// Mark how a member is written: text that is a path, resolved relative to the job file; bytes such as "4GiB"; free
+// JSON. They refer to the member and own nothing.
 struct PathText {
   std::string& value;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulation::World: what a simulation consists of. Private to this folder.
+// Simulation::World: what a simulation consists of: its actors, what is on its way between them, timers, virtual time
+// and the seeded choice of what happens next. Private to this folder.
 #pragma once
 
 #include <compare>
@@ -24,7 +25,9 @@
 
 namespace troupe::testing {
 
-// Executor, router and waiter in one: everything that could be a choice or a clock.
+// Executor, router and waiter in one: everything that could be a choice or a clock. Owned by its Simulation and by the
+// refs it gave out. Begin, then anything, then End, all on the test's thread; handlers run on fibers, of which one runs
+// while all else stands still, so nothing here has a lock. While it lives it is how the test's thread waits.
 class Simulation::World final : public Executor,
                                 public CallRouter,
                                 public internal::ThreadWaiter,
@@ -58,13 +61,15 @@ class Simulation::World final : public Executor,
     ThreadWaiter::Current() = before_;
   }
 
+  // As of Simulation; times are virtual.
   bool Step();
   void AdvanceTo(Monotonic end);
   absl::Status Deliver(const std::string& what, const std::string& from, const std::string& to, bool lose);
   std::vector<std::string> OnTheirWay() const;
+  // That life has ended: who watches it is told, and calls to it end with CALL_DIED.
   void MarkDead(const ActorLife& life, const v1::ExitCause& cause);
 
-  // Executor.
+  // Executor. Tasks and timers run in an order that the seed draws.
   Monotonic Now() const override { return now_; }
   void Post(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
   uint64_t PostAt(Monotonic when, std::function<void()> task) override {
@@ -80,7 +85,7 @@ class Simulation::World final : public Executor,
   }
   bool simulated() const override { return true; }
 
-  // CallRouter.
+  // CallRouter. Calls and replies wait in channels until they are delivered.
   uint64_t Call(const ActorAddress& target, OutgoingCall outgoing) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t id) override;
@@ -88,7 +93,8 @@ class Simulation::World final : public Executor,
   uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
   void Unwatch(uint64_t watch) override { deaths_.Unwatch(watch); }
 
-  // ThreadWaiter: of the test's own thread.
+  // ThreadWaiter: of the test's own thread, which lets things happen meanwhile. FAILED_PRECONDITION: nothing is left
+  // that could; DEADLINE_EXCEEDED.
   absl::Status Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>&, Monotonic deadline) override;
 
   LocalActors& actors() { return *actors_; }
@@ -105,6 +111,7 @@ class Simulation::World final : public Executor,
     uint64_t call = 0;
     std::function<void()> arrive;
   };
+  // Messages of one sender to one receiver: in order within, in any order between channels.
   struct Channel {
     std::string from, to;
     ActorLife life;  // The actor's, of the two.
@@ -118,7 +125,7 @@ class Simulation::World final : public Executor,
   // Everything that can go on without a delivery.
   void Settle();
   std::vector<size_t> Resumable() const;
-  // When something happens next if nothing can now; infinite: never.
+  // When something happens next if nothing can now: a deadline or a timer; infinite: never.
   Monotonic NextTime() const;
   void PassTimeTo(Monotonic time);
   void PostDueTimers();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReplyBook: what a receiver remembers of calls that may be repeated, so that each has one effect: whether it runs, and
-// its reply until the caller has acknowledged it. Pure: no clock, no lock, no IO. Bounded a caller; an entry also goes
-// when its call's deadline is over, since nobody repeats it then.
+// its reply until the caller has acknowledged it. Pure: no clock, no lock (its owner guards it), no IO. Bounded a
+// caller; an entry also goes when its call's deadline is over, since nobody repeats it then.
+//
+//   Begin -> kRun: run the call -> Finish: send the reply -> Acknowledge: forgotten
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@ namespace troupe {
 
 struct ReplyBookLimits {
   size_t unacked_max = 1024;    // Calls of one caller that it has not acknowledged.
-  size_t bytes_max = 64 << 20;  // Of replies, of all callers.
+  size_t bytes_max = 64 << 20;  // Of replies, of all callers. Counted when they are there: over it no call begins.
 };
 
 class ReplyBook {
@@ -39,7 +41,8 @@ class ReplyBook {
 
   explicit ReplyBook(ReplyBookLimits limits = {}) : limits_(limits) {}
 
-  // A call, or a repeat of it. `to` is where its reply is to go.
+  // A call, or a repeat of it. `to` is where its reply is to go: kept with kRun and kWait (there in place of the
+  // earlier one), not used otherwise. `deadline` is the first one's. The reply with kKnown is a copy.
   Begun Begin(const Key& key, Monotonic deadline, Monotonic now, ReplyCallback to) {
     Expire(now);
     auto found = entries_.find(key);
@@ -59,7 +62,8 @@ class ReplyBook {
     return {Verdict::kRun, std::nullopt};
   }
 
-  // The call has run. Where its reply goes; nothing if it was forgotten.
+  // The call has run; keeps a copy of the reply. Where it goes, for the owner to call outside its lock; nothing if the
+  // call was forgotten or has finished before.
   ReplyCallback Finish(const Key& key, const absl::StatusOr<std::string>& reply) {
     auto found = entries_.find(key);
     if (found == entries_.end() || found->second.reply.has_value()) return nullptr;
@@ -68,7 +72,7 @@ class ReplyBook {
     return std::exchange(found->second.to, nullptr);
   }
 
-  // The caller has the reply.
+  // The caller has the reply: forgets the call. Nothing happens for one that is not known.
   void Acknowledge(const Key& key) {
     auto found = entries_.find(key);
     if (found == entries_.end()) return;
@@ -79,6 +83,7 @@ class ReplyBook {
     if (--unacked->second == 0) unacked_.erase(unacked);
   }
 
+  // Calls that run or wait to be acknowledged, and what their replies hold.
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The actors and processes of the contract suite (contract_test.cc): a World is a caller, and actors that it calls over
-// one transport. A new transport adds a World to OverEach.
+// one transport. A new transport adds a World to OverEach. For that test alone; checks are made on its thread.
 #pragma once
 
 #include <atomic>
@@ -22,12 +22,13 @@
 namespace troupe {
 namespace {
 
+// What is called: a method for each promise of a call.
 class Subject : public Actor {
  public:
   std::string Echo(std::string text) { return text; }
   absl::Status Fail(const std::string& why) { return absl::DataLossError(why); }
   void Throw() { throw std::runtime_error("broken inside"); }
-  // The numbers must come in order.
+  // The numbers must come in order, from 0: FAILED_PRECONDITION names the one expected.
   absl::Status Next(int64_t n) {
     if (n != next_) return absl::FailedPreconditionError("expected " + std::to_string(next_));
     ++next_;
@@ -36,6 +37,7 @@ class Subject : public Actor {
   absl::Status NextRepeated(int64_t n) { return Next(n); }
   Future<int64_t> GateRepeated() { return Promise<int64_t>(gate_).TakeFuture(); }
   int64_t Count() const { return next_; }
+  // Answers when Open is called.
   Future<int64_t> Gate() { return gate_.TakeFuture(); }
   void Open(int64_t value) { gate_.Set(value); }
   void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
@@ -63,6 +65,7 @@ class Subject : public Actor {
   }
   Ref<Subject> Pass(Ref<Subject> other) { return other; }
 
+  // Of streams, over all subjects: items made by the newest one, producers that have ended.
   inline static std::atomic<int> produced{0};
   inline static std::atomic<int> ended{0};
 
@@ -78,19 +81,21 @@ TROUPE_ACTOR(Subject,
              TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Big, Numbers,
                             Blobs, AskThroughRef, Pass),
              TROUPE_INIT());
+// A class that no subject has the methods of.
 class Other : public Actor {
  public:
   int64_t Foreign(const std::string& text) { return static_cast<int64_t>(text.size()); }
 };
 TROUPE_ACTOR(Other, TROUPE_METHODS(Foreign), TROUPE_INIT());
 
-constexpr size_t kPayloadMax = 1 << 20;
-constexpr size_t kMailboxMax = 64;
+constexpr size_t kPayloadMax = 1 << 20;  // bytes
+constexpr size_t kMailboxMax = 64;       // messages
 
 // By what a side is reached from others.
 enum class Serves { kNothing, kGrpc, kRings };
 
-// A process' side: a host, its transport, perhaps a server.
+// A process' side: a host, its transport, perhaps a server, which others reach through proxies that can be cut. Owns
+// the actors that Add makes and stops them with itself.
 struct Side {
   Side(const std::string& name, Serves serves) {
     RpcSecurity security;
@@ -123,6 +128,7 @@ struct Side {
     for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
     transport->Shutdown();
   }
+  // A started Subject.
   ActorAddress Add(const std::string& role, uint64_t incarnation) {
     ActorSetting setting;
     setting.self = {{JobId("job"), role, 0}, incarnation};
@@ -149,7 +155,7 @@ struct Side {
 struct World {
   std::string name;
   std::unique_ptr<Side> caller, callee;  // The callee is null where both are one process.
-  ActorAddress address, second;
+  ActorAddress address, second;          // Life 5 of "subject", of the callee; of "second", of the caller.
 
   Ref<Subject> At(const ActorAddress& at) const { return Ref<Subject>(at, caller->transport); }
   Ref<Subject> ref() const { return At(address); }
@@ -171,6 +177,8 @@ World Between(const std::string& name, Serves serves) {
 World GrpcStream() { return Between("gRPC stream", Serves::kGrpc); }
 World Rings() { return Between("shared-memory rings", Serves::kRings); }
 
+// Runs the test in a fresh World each; no call may be left open, and each peer must be reached as the World's name
+// says.
 void Over(const std::vector<World (*)()>& worlds, const std::function<void(World&)>& test) {
   for (auto make : worlds) {
     World world = make();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CutProxy: a Unix socket that passes everything on to another one (descriptors too), until the test cuts what is
-// connected.
+// connected. For tests of what a broken connection does.
+//
+//   CutProxy proxy("/tmp/p.sock", "/tmp/server.sock", UnixSocketKind::kStream);   // clients dial /tmp/p.sock
+//   proxy.Cut();
 #pragma once
 
 #include <atomic>
@@ -15,18 +18,22 @@
 
 namespace troupe::testing {
 
+// One thread of its own does everything; Cut and the destructor are for one other thread at a time.
 class CutProxy {
  public:
+  // Listens when it returns. `target` need not be there yet: who connects before it is, is hung up on. The test fails
+  // where `path` cannot be listened on.
   CutProxy(const std::string& path, std::string target, UnixSocketKind kind)
       : listener_(UnixListener::Listen(path, kind).value()), target_(std::move(target)), kind_(kind) {
     thread_ = std::thread([this] { Run(); });
   }
+  // Breaks every connection and removes the socket.
   ~CutProxy() {
     stopping_ = true;
     thread_.join();
   }
 
-  // Every connection breaks; what is on its way is lost. Later ones are passed on.
+  // Every connection breaks, before it returns; what is on its way is lost. Later ones are passed on.
   void Cut() {
     cut_ = true;
     while (cut_) std::this_thread::yield();
