@@ -43,6 +43,10 @@ void CallOnStop(Actor& actor, const std::string& reason) {
   }
 }
 
+absl::Status StoppedStatus(const ActorLife& life, const IncomingCall& call) {
+  return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, life.ToString() + " stopped before it ran " + call.method);
+}
+
 }  // namespace
 
 ActorCell::ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor, ActorContext& context,
@@ -165,9 +169,14 @@ void ActorCell::Handle(IncomingCall call) {
         error));
   }
   if (call.sink != nullptr) {
-    MutexLock lock(mutex_);
-    std::erase_if(streams_, [](const auto& stream) { return stream.expired(); });
-    streams_.push_back(call.sink);
+    bool stopped = false;  // After this one had left the mailbox; BeginStop has cancelled the streams that it knew.
+    {
+      MutexLock lock(mutex_);
+      stopped = stopping_;
+      std::erase_if(streams_, [](const auto& stream) { return stream.expired(); });
+      if (!stopped) streams_.push_back(call.sink);
+    }
+    if (stopped) return call.Reply(StoppedStatus(life(), call));
   }
   method->invoke(*actor_, {std::move(call.arguments), std::move(call.reply), std::move(call.sink)});
 }
@@ -224,8 +233,7 @@ void ActorCell::BeginStop(std::string_view reason, const v1::ExitCause& cause) {
     if (begun_) Schedule();
   }
   for (IncomingCall& call : left) {
-    call.Reply(
-        CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, life().ToString() + " stopped before it ran " + call.method));
+    call.Reply(StoppedStatus(life(), call));
   }
   for (const auto& stream : streams) {
     if (auto sink = stream.lock()) sink->Cancel();
@@ -268,7 +276,12 @@ absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::PendingCall& call
 void ActorCell::EndAwait(uint64_t number) { router()->waits().End(life(), number); }
 
 void ActorCell::Threw(const absl::Status& error) {
-  if (options_.threw) options_.threw(error);
+  if (!options_.ends_on_exception) return;
+  v1::ExitCause cause;
+  cause.set_kind(v1::ExitCause::EXITED);
+  cause.set_exit_code(1);
+  cause.set_text(StatusText(error));
+  EndSelf(cause);
 }
 
 absl::Status ActorCell::Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,

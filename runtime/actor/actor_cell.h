@@ -51,8 +51,7 @@ struct ActorCellOptions {
   // In the actor's turn between OnStop (or a failed OnStart) and the destructor: there the server that uses the actor's
   // services is shut down.
   std::function<void()> before_destructor;
-  // In the actor's turn, after a handler threw. Empty: the actor lives on.
-  std::function<void(const absl::Status&)> threw;
+  bool ends_on_exception = false;  // A handler that throws ends the actor with a failure.
   // In the last turn, after the destructor.
   std::function<void(const v1::ExitCause&)> ended;
 };

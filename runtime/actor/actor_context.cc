@@ -145,7 +145,9 @@ void ActorContext::Link(const ActorAddress& actor) {
 
 void ActorContext::EndWith(const ActorAddress& actor) {
   Monitor(actor, [this](const ActorLife& life, const v1::ExitCause& cause) {
-    if (cause.kind() == v1::ExitCause::STOPPED) return;
+    // A process whose actor stopped itself exits with 0.
+    bool stopped = cause.kind() == v1::ExitCause::EXITED && cause.exit_code() == 0;
+    if (stopped || cause.kind() == v1::ExitCause::STOPPED) return;
     v1::ExitCause own;
     own.set_kind(v1::ExitCause::EXITED);
     own.set_exit_code(1);

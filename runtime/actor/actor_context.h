@@ -77,7 +77,8 @@ class ActorContext {
   // The clock of timers and deadlines (a simulation's runs as the test wants).
   Monotonic Now() const;
 
-  // Monitors: `ended` runs once when that life has ended; now, if it has. One way; ends by Demonitor.
+  // Monitors: `ended` runs once when that life has ended; now, if it has. One way; ends by Demonitor. Whose end is
+  // known where: docs/actors.md.
   using MonitorId = uint64_t;
   using EndedCallback = std::function<void(const ActorLife&, const v1::ExitCause&)>;
   template <typename T>

@@ -52,6 +52,7 @@ ThreadPool::~ThreadPool() {
     threads.swap(state_->threads);
     tasks.swap(state_->tasks);
     timers.swap(state_->timers);
+    state_->timer_times.clear();
     state_->changed.NotifyAll();
   }
   for (std::thread& thread : threads) {

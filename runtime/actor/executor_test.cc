@@ -93,6 +93,20 @@ TEST_CASE("ThreadPool: tasks and timers go on while others wait, and the threads
   CHECK(pool.threads() == 1);
 }
 
+TEST_CASE("ThreadPool: a task that runs at its end may still cancel a timer", "[executor]") {
+  auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = 1});
+  std::atomic<bool> runs{false}, cancelled{true};
+  pool->Post([&pool = *pool, &runs, &cancelled] {
+    uint64_t timer = pool.PostAt(Soon(60'000), [] {});
+    runs = true;
+    while (pool.PostAt(Soon(60'000), [] {}) != 0) PauseFor(absl::Milliseconds(1));  // Until the end has begun.
+    cancelled = pool.CancelTimer(timer);
+  });
+  while (!runs) std::this_thread::yield();
+  pool = nullptr;
+  CHECK_FALSE(cancelled);
+}
+
 TEST_CASE("ThreadPool: its end drops what waits, and lets what runs end", "[executor]") {
   std::atomic<int> ran{0};
   {

@@ -66,35 +66,79 @@ absl::StatusOr<ActorAddress> LocalActors::Spawn(const std::string& actor_class, 
   std::string& name = entry->options.name;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return absl::UnavailableError("the runtime is stopping");
     bool given = !name.empty();
-    while (!given && (name.empty() || entries_.count(prefix_ + name) > 0)) {
+    while (!given && (name.empty() || entries_.count(prefix_ + name) + reserved_.count(prefix_ + name) > 0)) {
       name = actor_class + "-" + std::to_string(++unnamed_);
     }
     TROUPE_RETURN_IF_ERROR(CheckName(name));
     name = prefix_ + name;
+    TROUPE_RETURN_IF_ERROR(CheckFree(name));
     if (entries_.size() >= kActorsMax) {
       return absl::ResourceExhaustedError("there are " + std::to_string(entries_.size()) + " actors already");
     }
-    auto [at, is_new] = entries_.emplace(name, entry);
-    if (!is_new)
-      return absl::AlreadyExistsError("there is an actor named '" + name + "': " + at->second->life.ToString());
-    if (entry->parent.has_value()) {
-      auto up = entries_.find(entry->parent->path.role);
-      if (up != entries_.end() && up->second->life == *entry->parent) up->second->children.insert(name);
-    }
+    TROUPE_RETURN_IF_ERROR(Adopt(*entry));
+    entries_[name] = entry;
   }
-  absl::StatusOr<Future<void>> started = BeginLife(entry);
-  absl::Status status = started.ok() ? started->Get() : started.status();
-  if (!started.ok()) EndForGood(entry);
-  if (!status.ok()) (void)internal::WaitFor(entry->ended, {}, Monotonic::Infinite());  // The name is free again.
-  if (!status.ok()) return Annotate(status, "actor " + name + " (" + actor_class + ")");
+  absl::Status started = AwaitStart(entry);
+  if (!started.ok()) return Annotate(started, "actor " + name + " (" + actor_class + ")");
   MutexLock lock(mutex_);
-  entry->starting = false;
   return ActorAddress{entry->life, setting_.endpoint};
 }
 
+absl::Status LocalActors::CheckFree(const std::string& name) const {
+  if (stopping_) return absl::UnavailableError("the runtime is stopping");
+  auto found = entries_.find(name);
+  if (found == entries_.end() && reserved_.count(name) == 0) return absl::OkStatus();
+  std::string where = found == entries_.end() ? "in a process of its own" : found->second->life.ToString();
+  return absl::AlreadyExistsError("there is an actor named '" + name + "': " + where);
+}
+
+absl::Status LocalActors::Reserve(const std::string& name) {
+  MutexLock lock(mutex_);
+  TROUPE_RETURN_IF_ERROR(CheckName(name));
+  TROUPE_RETURN_IF_ERROR(CheckFree(prefix_ + name));
+  reserved_.insert(prefix_ + name);
+  return absl::OkStatus();
+}
+
+void LocalActors::Release(const std::string& name) {
+  MutexLock lock(mutex_);
+  reserved_.erase(prefix_ + name);
+}
+
+absl::Status LocalActors::Adopt(const Entry& entry) {
+  // The actor that owns this process is in no list: Shutdown stands for its end.
+  if (!entry.parent.has_value() || *entry.parent == setting_.self) return absl::OkStatus();
+  auto up = entries_.find(entry.parent->path.role);
+  bool lives = up != entries_.end() && up->second->life == *entry.parent && !up->second->failed.has_value();
+  if (!lives) return absl::UnavailableError(entry.parent->ToString() + ", which spawns it, has ended");
+  up->second->children.insert(entry.options.name);
+  return absl::OkStatus();
+}
+
+absl::Status LocalActors::AwaitStart(const EntryPtr& entry) {
+  absl::Duration timeout = entry->options.start_timeout;
+  Monotonic deadline = executor_.Now() + timeout;
+  absl::StatusOr<Future<void>> begun = BeginLife(entry);
+  if (!begun.ok()) EndForGood(entry);
+  absl::Status status = begun.ok() ? begun->Get(deadline) : begun.status();
+  if (status.ok()) {
+    MutexLock lock(mutex_);
+    entry->starting = false;
+    if (entry->stop_asked.has_value()) status = absl::UnavailableError("it was stopped: " + *entry->stop_asked);
+  }
+  if (status.ok()) return status;
+  if (begun.ok() && begun->valid()) {  // It has not been used up.
+    status = absl::DeadlineExceededError("OnStart has not ended within " + absl::FormatDuration(timeout) +
+                                         " (SpawnOptions::start_timeout); it is stopped then");
+    AskToStop(entry, "it did not start within " + absl::FormatDuration(timeout));
+  }
+  (void)internal::WaitFor(entry->ended, {}, deadline);  // Its name is free again then.
+  return status;
+}
+
 absl::StatusOr<Future<void>> LocalActors::BeginLife(const EntryPtr& entry) {
+  // The constructor runs without the lock, and who asks to stop meanwhile finds no cell.
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor, entry->actor_class->construct(entry->arguments, router_));
   ActorSetting setting = setting_;
   {
@@ -111,18 +155,18 @@ absl::StatusOr<Future<void>> LocalActors::BeginLife(const EntryPtr& entry) {
   bool own_thread = entry->options.own_thread && !executor_.simulated();
   options.executor = own_thread ? nullptr : &executor_;
   options.ended = [this, entry, context, life](const v1::ExitCause& cause) { LifeEnded(entry, life, cause); };
-  if (entry->options.restart.on_exception) {
-    options.threw = [context](const absl::Status& error) {
-      internal::Strand::Current()->EndSelf(Cause(v1::ExitCause::EXITED, StatusText(error)));
-    };
-  }
+  options.ends_on_exception = entry->options.restart.on_exception;
   auto cell = std::make_shared<ActorCell>(*entry->actor_class, std::move(actor), *context, std::move(options));
+  std::optional<std::string> stop;
   {
     MutexLock lock(mutex_);
     entry->cell = cell;
+    stop = entry->stop_asked;
   }
   host_.Add(cell);
-  return cell->Begin();
+  Future<void> started = cell->Begin();
+  if (stop.has_value()) cell->BeginStop(*stop, Cause(v1::ExitCause::STOPPED, *stop));
+  return started;
 }
 
 void LocalActors::LifeEnded(const EntryPtr& entry, const ActorLife& life, const v1::ExitCause& cause) {
@@ -133,11 +177,12 @@ void LocalActors::LifeEnded(const EntryPtr& entry, const ActorLife& life, const 
     MutexLock lock(mutex_);
     entry->cell = nullptr;
     entry->failed = cause;
-    if (cause.kind() == v1::ExitCause::STOPPED || entry->starting) entry->stop_asked = true;
+    bool final = cause.kind() == v1::ExitCause::STOPPED || entry->starting;
+    if (final && !entry->stop_asked.has_value()) entry->stop_asked = cause.text();
     for (const std::string& name : entry->children) children.push_back(entries_.at(name));
   }
   std::string reason = life.ToString() + ", which spawned it, has ended";
-  for (const EntryPtr& child : children) AskToStop(child, reason, Cause(v1::ExitCause::STOPPED, reason));
+  for (const EntryPtr& child : children) AskToStop(child, reason);
   Settle(entry);
 }
 
@@ -147,7 +192,7 @@ void LocalActors::Settle(const EntryPtr& entry) {
     MutexLock lock(mutex_);
     if (entry->cell != nullptr || !entry->failed.has_value() || !entry->children.empty()) return;
     if (entry->backoff_timer != 0) return;
-    if (!entry->stop_asked) delay = entry->restarts.Next(executor_.Now());
+    if (!entry->stop_asked.has_value()) delay = entry->restarts.Next(executor_.Now());
     if (delay.has_value()) {
       // A timer also for no delay: this is the last turn of the life before.
       entry->backoff_timer = executor_.PostAt(executor_.Now() + *delay, [this, entry] { Restart(entry); });
@@ -161,7 +206,7 @@ void LocalActors::Restart(const EntryPtr& entry) {
   {
     MutexLock lock(mutex_);
     entry->backoff_timer = 0;
-    stop = entry->stop_asked;
+    stop = entry->stop_asked.has_value();
     if (!stop) {
       entry->failed = std::nullopt;
       ++entry->restarted;
@@ -193,16 +238,16 @@ void LocalActors::EndForGood(const EntryPtr& entry) {
   if (parent != nullptr) Settle(parent);
 }
 
-void LocalActors::AskToStop(const EntryPtr& entry, const std::string& reason, const v1::ExitCause& cause) {
+void LocalActors::AskToStop(const EntryPtr& entry, const std::string& reason) {
   std::shared_ptr<ActorCell> cell;
   bool waits = false;
   {
     MutexLock lock(mutex_);
-    entry->stop_asked = true;
+    if (!entry->stop_asked.has_value()) entry->stop_asked = reason;
     cell = entry->cell;
     waits = entry->backoff_timer != 0 && executor_.CancelTimer(entry->backoff_timer);
   }
-  if (cell != nullptr) cell->BeginStop(reason, cause);
+  if (cell != nullptr) cell->BeginStop(reason, Cause(v1::ExitCause::STOPPED, reason));
   if (waits) EndForGood(entry);
 }
 
@@ -216,7 +261,7 @@ LocalActors::EntryPtr LocalActors::EntryOf(const ActorLife& life) const {
 absl::Status LocalActors::Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) {
   EntryPtr entry = EntryOf(life);
   if (entry == nullptr) return absl::OkStatus();
-  AskToStop(entry, reason, Cause(v1::ExitCause::STOPPED, reason));
+  AskToStop(entry, reason);
   if (WaitEnded({entry}, executor_.Now() + grace)) return absl::OkStatus();
   return absl::DeadlineExceededError(life.ToString() + " (or a child of it) has not ended: a handler still runs");
 }
@@ -249,7 +294,7 @@ bool LocalActors::Shutdown(const std::string& reason, Monotonic deadline) {
   }
   // Children end with their parents, in that order.
   for (const EntryPtr& entry : entries) {
-    if (!entry->parent.has_value()) AskToStop(entry, reason, Cause(v1::ExitCause::STOPPED, reason));
+    if (!entry->parent.has_value()) AskToStop(entry, reason);
   }
   return WaitEnded(entries, deadline);
 }

@@ -48,6 +48,11 @@ class LocalActors : public ActorSpawner {
   // As if its process were killed: no OnStop, and its policy decides about a next life. For tests of failures.
   void Crash(const ActorLife& life);
 
+  // Takes a name for an actor that lives elsewhere, so that no two of this runtime have the same. INVALID_ARGUMENT,
+  // ALREADY_EXISTS, UNAVAILABLE: as of Spawn.
+  absl::Status Reserve(const std::string& name);
+  void Release(const std::string& name);
+
   // Stops every actor and refuses new ones; false: some had not ended by the deadline.
   bool Shutdown(const std::string& reason, Monotonic deadline);
 
@@ -65,14 +70,19 @@ class LocalActors : public ActorSpawner {
     std::shared_ptr<ActorCell> cell;  // Null while no life runs.
     std::set<std::string> children;   // By name; none of them detached.
     int restarted = 0;
-    bool stop_asked = false;              // No next life.
-    std::optional<v1::ExitCause> failed;  // The life has ended so, and its children are waited for.
+    std::optional<std::string> stop_asked;  // Why there is no next life, and the one that begins is stopped.
+    std::optional<v1::ExitCause> failed;    // The life has ended so, and its children are waited for.
     uint64_t backoff_timer = 0;
     bool starting = true;                       // Its first OnStart has not ended.
     internal::FutureState<absl::Status> ended;  // For good.
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
+  // Makes it a child of its parent. UNAVAILABLE: that has ended.
+  absl::Status Adopt(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first life, until its OnStart has ended.
+  absl::Status AwaitStart(const EntryPtr& entry);
+  absl::Status CheckFree(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Constructs and begins a life.
   absl::StatusOr<Future<void>> BeginLife(const EntryPtr& entry);
   void LifeEnded(const EntryPtr& entry, const ActorLife& life, const v1::ExitCause& cause);
@@ -80,7 +90,7 @@ class LocalActors : public ActorSpawner {
   void Settle(const EntryPtr& entry);
   void Restart(const EntryPtr& entry);
   void EndForGood(const EntryPtr& entry);
-  void AskToStop(const EntryPtr& entry, const std::string& reason, const v1::ExitCause& cause);
+  void AskToStop(const EntryPtr& entry, const std::string& reason);
   EntryPtr EntryOf(const ActorLife& life) const;
   static ActorInfo InfoOf(const Entry& entry, const ActorSetting& setting);
   static bool WaitEnded(const std::vector<EntryPtr>& entries, Monotonic deadline);
@@ -99,6 +109,7 @@ class LocalActors : public ActorSpawner {
   uint64_t incarnations_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unnamed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, EntryPtr> entries_ ABSL_GUARDED_BY(mutex_);  // By name; until they have ended for good.
+  std::set<std::string> reserved_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace troupe

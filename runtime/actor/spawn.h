@@ -37,10 +37,16 @@ struct SpawnOptions {
   double device_share = 0;    // Of one, 0 < share < 1; not together with `devices`.
   std::string device_kind;    // "": any.
   std::string worker_binary;  // The program of that process; "": this one.
+  // Variables of that process, beside what it gets anyway and in place of it; no TROUPE_* and not CUDA_VISIBLE_DEVICES.
+  // No place for secrets: the head keeps them.
+  std::map<std::string, std::string> environment;
   bool NeedsProcess() const {
-    return cpus > 0 || memory_bytes > 0 || devices > 0 || device_share > 0 || !worker_binary.empty();
+    return cpus > 0 || memory_bytes > 0 || devices > 0 || device_share > 0 || !worker_binary.empty() ||
+           !environment.empty();
   }
 
+  // From the request until OnStart has ended, the wait for resources included.
+  absl::Duration start_timeout = absl::Minutes(2);
   RestartOptions restart;
   bool detached = false;  // It does not end with the actor that spawned it.
   MailboxLimits mailbox;
@@ -63,7 +69,9 @@ class ActorSpawner {
 
   // Constructs and starts; returns when OnStart has ended. `arguments`: an encoded tuple. `parent`: its end ends the
   // new actor (unless detached). INVALID_ARGUMENT: the arguments, or the name. ALREADY_EXISTS: the name. NOT_FOUND: no
-  // such class. RESOURCE_EXHAUSTED: too many actors. Otherwise what the constructor or OnStart said.
+  // such class. RESOURCE_EXHAUSTED: too many actors. DEADLINE_EXCEEDED: it did not start within `start_timeout` and is
+  // stopped; its name is free when it has ended. UNAVAILABLE: it was stopped before it had started, or its parent has
+  // ended. Otherwise what the constructor or OnStart said.
   virtual absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments,
                                              SpawnOptions options, const ActorLife* parent) = 0;
   // The newest life of a name. NOT_FOUND: there never was one, or it has ended for good.

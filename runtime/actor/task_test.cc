@@ -7,6 +7,7 @@
 
 #include "runtime/actor/actor.h"
 #include "runtime/actor/actor_host.h"
+#include "runtime/actor/call_error.h"
 #include "runtime/actor/testing/host_router.h"
 #include "runtime/actor/wait.h"
 #include "runtime/env/clock.h"
@@ -219,6 +220,34 @@ TEST_CASE("Stream: items come in order, then its end or its error", "[stream]") 
     }
     CHECK(a.Call<&Relay::Value>().Get().value() == 7);
   });
+}
+
+// Asks its actor to stop when a message was taken out of the mailbox and has not begun: then the clock is looked at.
+class StoppingPool : public ThreadPool {
+ public:
+  StoppingPool() : ThreadPool({.threads = 1}) {}
+  Monotonic Now() const override {
+    if (std::shared_ptr<ActorCell> cell = std::exchange(stopped, nullptr)) cell->BeginStop("now", v1::ExitCause());
+    return ThreadPool::Now();
+  }
+  mutable std::shared_ptr<ActorCell> stopped;
+};
+
+TEST_CASE("Stream: one that leaves the mailbox as its actor stops does not hold up its end", "[stream]") {
+  StoppingPool pool;
+  ActorHost host;
+  auto router = std::make_shared<testing::HostRouter>(host);
+  ActorSetting setting;
+  setting.self = {{JobId("job"), "relay", 0}, 1};
+  ActorContext context(setting, router, nullptr);
+  auto cell = std::make_shared<ActorCell>(*ActorRegistry::Global().Find("Relay").value(), std::make_unique<Relay>(),
+                                          context, ActorCellOptions{.executor = &pool});
+  REQUIRE(cell->Start().ok());
+  host.Add(cell);
+  pool.stopped = cell;
+  StreamReader<int64_t> items = Ref<Relay>({setting.self, ""}, router).Stream<&Relay::Count>(1'000'000, false);
+  CHECK(cell->Stop("now", MonotonicNow() + absl::Seconds(5)));
+  CHECK(CallErrorKindOf(items.Next().Get().status()) == v1::CallError::CALL_UNAVAILABLE);
 }
 
 TEST_CASE("Stream: the producer keeps to its window, and a reader that goes away ends it", "[stream]") {

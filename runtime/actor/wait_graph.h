@@ -30,7 +30,8 @@ class WaitGraph {
     std::vector<ActorLife> targets;
   };
   using Waits = std::map<ActorLife, Wait>;
-  static bool Reaches(const Waits& waits, const ActorLife& from, const ActorLife& waiter, std::string& circle);
+  static std::vector<ActorLife> CircleOf(const Waits& waits, const ActorLife& waiter,
+                                         const std::vector<ActorLife>& targets);
 
   Mutex mutex_;
   uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
