@@ -123,6 +123,8 @@ void AgentState::SetExited(const ActorLife& actor, Worker& worker, v1::ExitCause
   } else if (worker.stopping && cause.kind() != v1::ExitCause::START_FAILED) {
     cause.set_text("stopped (" + worker.stop_reason + "): " + cause.text());
     cause.set_kind(v1::ExitCause::STOPPED);
+  } else if (worker.ended.has_value() && cause.kind() == v1::ExitCause::EXITED) {
+    cause.set_text(*worker.ended);
   }
   worker.phase = Phase::kExited;
   worker.held_by_keeper = held_by_keeper;
@@ -173,6 +175,8 @@ void AgentState::On(const WorkerSaid& event) {
     TellReady(session->second, worker);
   } else if (event.message.has_start_failed()) {
     worker.start_error = event.message.start_failed().error();
+  } else if (event.message.has_ended()) {
+    worker.ended = event.message.ended().text();
   }
 }
 

@@ -187,6 +187,7 @@ class AgentState {
     Monotonic heard;
     bool hung = false;
     std::optional<v1::ErrorStatus> start_error;
+    std::optional<std::string> ended;  // Why its actor has ended, in its own words.
     bool stopping = false;
     std::string stop_reason;
     Monotonic kill_at = Monotonic::Infinite();

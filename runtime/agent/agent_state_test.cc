@@ -356,6 +356,21 @@ TEST_CASE("AgentState: a constructor's failure is the cause of the exit that fol
   CHECK(Exits(f.last).at(0).cause().text() == "no model at /x");
 }
 
+TEST_CASE("AgentState: what an actor said of its own end is the text of the exit, unless a signal came first",
+          "[agent]") {
+  v1::WorkerToAgent ended;
+  ended.mutable_ended()->set_text("I am done");
+  for (v1::ExitCause::Kind kind : {v1::ExitCause::EXITED, v1::ExitCause::SIGNALED}) {
+    Fixture f;
+    f.Join();
+    f.Run(Life(1));
+    f.Step(WorkerSaid{1, ended});
+    f.Gone(Life(1), kind);
+    CHECK(Exits(f.last).at(0).cause().kind() == kind);
+    CHECK(Exits(f.last).at(0).cause().text() == (kind == v1::ExitCause::EXITED ? "I am done" : ""));
+  }
+}
+
 TEST_CASE("AgentState: a shutdown ends when every worker has ended and the head has acknowledged", "[agent]") {
   Fixture f;
   f.Join();

@@ -126,6 +126,14 @@ TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent
   own.clear_output_dir();
   CHECK(SpawnOf(own, options).argv(0) == "/home/u/hello");
   CHECK(SpawnOf(own, options).log_path() == "/run/n/logs/job/rollout-2.log");
+  for (const char* variable : {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=x"}) {
+    own.mutable_role()->add_environment(variable);
+  }
+  std::set<std::string> environment = EnvironmentOf(SpawnOf(own, options));
+  for (const char* kept : {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=job/rollout/2#7"}) {
+    INFO(kept);
+    CHECK(environment.count(kept) == 1);
+  }
 }
 
 TEST_CASE("WorkerSpawn: device numbers are those of the node, by the names that the agent was given", "[agent]") {

@@ -70,6 +70,16 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   for (const auto& [name, value] : options.environment) {
     if (IsInherited(name)) environment[name] = value;
   }
+  int threads = std::max(1, static_cast<int>(std::ceil(start.role().resources().cpus())));
+  environment["OMP_NUM_THREADS"] = std::to_string(threads);
+  environment["OMP_WAIT_POLICY"] = "PASSIVE";
+  environment["GOMP_SPINCOUNT"] = "0";
+  environment["MALLOC_MMAP_THRESHOLD_"] = kMmapThreshold;
+  environment["MALLOC_TRIM_THRESHOLD_"] = kTrimThreshold;
+  for (const std::string& variable : start.role().environment()) {
+    size_t equals = variable.find('=');  // The head has checked them.
+    if (equals != std::string::npos) environment[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
   environment["TROUPE_WORKER"] = ActorLife::FromProto(start.actor()).ToString();
   environment["TROUPE_AGENT_SOCKET"] = options.agent_socket;
   // A variable that is set and empty hides every device: no worker sees one that it was not given.
@@ -77,12 +87,6 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   std::string own_devices = own == options.environment.end() ? "" : own->second;
   environment["CUDA_VISIBLE_DEVICES"] = options.device_kind == "cuda" ? DeviceList(start, own_devices) : "";
   if (options.device_kind == "sim") environment["TROUPE_SIM_DEVICES"] = DeviceList(start, "");
-  int threads = std::max(1, static_cast<int>(std::ceil(start.role().resources().cpus())));
-  environment["OMP_NUM_THREADS"] = std::to_string(threads);
-  environment["OMP_WAIT_POLICY"] = "PASSIVE";
-  environment["GOMP_SPINCOUNT"] = "0";
-  environment["MALLOC_MMAP_THRESHOLD_"] = kMmapThreshold;
-  environment["MALLOC_TRIM_THRESHOLD_"] = kTrimThreshold;
 
   v1::KeeperSpawn spawn;
   *spawn.mutable_actor() = start.actor();

@@ -142,6 +142,18 @@ TEST_CASE("Job spec: absurd values are refused by name", "[placement]") {
   role->mutable_restart()->set_backoff_max_ms(std::numeric_limits<int64_t>::max());
   CHECK(std::string(CheckJobSpec(spec).message()).find("backoff_max_ms is") != std::string::npos);
   role->clear_restart();
+  for (const char* variable : {"", "=1", "NAME", "1X=1", "A-B=1", "TROUPE_SEED=1", "CUDA_VISIBLE_DEVICES=0"}) {
+    INFO(variable);
+    role->clear_environment();
+    role->add_environment("GOOD=a=b c");
+    CHECK(CheckJobSpec(spec).ok());
+    role->add_environment(variable);
+    CHECK(std::string(CheckJobSpec(spec).message()).find("environment: ") != std::string::npos);
+  }
+  role->clear_environment();
+  role->add_environment("LONG=" + std::string(kEnvironmentBytesMax, 'x'));
+  CHECK(std::string(CheckJobSpec(spec).message()).find("environment has ") != std::string::npos);
+  role->clear_environment();
   spec.set_stop_grace_ms(-1);
   CHECK(std::string(CheckJobSpec(spec).message()).find("stop_grace_ms is -1") != std::string::npos);
 }

@@ -60,6 +60,24 @@ absl::Status CheckResources(const v1::Resources& r) {
   return absl::OkStatus();
 }
 
+absl::Status CheckEnvironment(const v1::RoleSpec& role) {
+  size_t bytes = 0;
+  for (const std::string& variable : role.environment()) {
+    std::string name = variable.substr(0, variable.find('='));
+    bytes += variable.size();
+    bool good = !name.empty() && name.size() < variable.size() &&
+                std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+                std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; }) &&
+                variable.find('\0') == std::string::npos;
+    if (!good) return Bad(absl::StrCat("environment: '", name, "' is no name of a variable"));
+    if (name.rfind("TROUPE_", 0) == 0 || name == "CUDA_VISIBLE_DEVICES") {
+      return Bad(absl::StrCat("environment: ", name, " is set by Troupe itself"));
+    }
+  }
+  if (bytes <= kEnvironmentBytesMax) return absl::OkStatus();
+  return Bad(absl::StrCat("environment has ", bytes, " bytes: at most ", kEnvironmentBytesMax));
+}
+
 absl::Status CheckRole(const v1::RoleSpec& role) {
   if (!IsName(role.role())) return Bad(absl::StrCat("the name is not allowed: ", kNameRule));
   if (role.actor_class().empty()) return Bad("actor_class is empty: name the class to start");
@@ -68,6 +86,8 @@ absl::Status CheckRole(const v1::RoleSpec& role) {
   }
   if (role.role() == "controller" && role.replicas() != 1) return Bad("replicas must be 1: a job has one controller");
   TROUPE_RETURN_IF_ERROR(Annotate(CheckResources(role.resources()), "resources"));
+  TROUPE_RETURN_IF_ERROR(CheckEnvironment(role));
+  if (role.mailbox_messages_max() < 0 || role.mailbox_bytes_max() < 0) return Bad("a bound of the mailbox is negative");
   const v1::RestartPolicy& restart = role.restart();
   if (restart.max_restarts() < 0) return Bad("restart: max_restarts is negative");
   TROUPE_RETURN_IF_ERROR(CheckDuration("restart: window_ms", restart.window_ms()));

@@ -24,6 +24,7 @@ inline constexpr int64_t kMemoryBytesMax = int64_t{1} << 46;  // 64 TiB, of one 
 inline constexpr int64_t kDurationMsMax = int64_t{1} << 38;   // 8 years, of every duration of a job.
 inline constexpr size_t kNameBytesMax = 64;
 inline constexpr size_t kConfigBytesMax = 1 << 20;
+inline constexpr size_t kEnvironmentBytesMax = 64 << 10;  // Of one role; all of them stand in the records of the job.
 
 // Amounts as whole numbers.
 struct Amount {
