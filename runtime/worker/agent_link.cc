@@ -156,4 +156,10 @@ void AgentLink::SayStartFailed(const absl::Status& error) {
   Write(message);
 }
 
+void AgentLink::SayEnded(const std::string& text) {
+  v1::WorkerToAgent message;
+  message.mutable_ended()->set_text(text);
+  Write(message);
+}
+
 }  // namespace troupe

@@ -38,6 +38,8 @@ class AgentLink {
   void SayReady(const std::string& endpoint, const std::string& remote_endpoint);
   // Returns when it was written (or the agent is away: it will see the exit).
   void SayStartFailed(const absl::Status& error);
+  // The same.
+  void SayEnded(const std::string& text);
 
  private:
   using Stream = grpc::ClientReaderWriter<v1::WorkerToAgent, v1::AgentToWorker>;

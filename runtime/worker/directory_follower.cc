@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/env/clock.h"
+#include "runtime/rpc/status.h"
 #include "troupe/v1/head.grpc.pb.h"
 
 namespace troupe {
@@ -29,11 +30,21 @@ DirectoryFollower::~DirectoryFollower() {
   thread_.join();
 }
 
+bool DirectoryFollower::ended() const {
+  MutexLock lock(mutex_);
+  return ended_;
+}
+
 void DirectoryFollower::Run() {
   absl::Duration retry = kRetryFirst;
   while (true) {
     Monotonic started = MonotonicNow();
-    Follow();
+    absl::Status ended = Follow();
+    if (ended.ok() || absl::IsNotFound(ended)) {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      return;
+    }
     // A stream that lived for a while was good: begin with short waits again.
     retry = MonotonicNow() - started > kRetryMax ? kRetryFirst : std::min(2 * retry, kRetryMax);
     MutexLock lock(mutex_);
@@ -41,11 +52,11 @@ void DirectoryFollower::Run() {
   }
 }
 
-void DirectoryFollower::Follow() {
+absl::Status DirectoryFollower::Follow() {
   grpc::ClientContext context;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return;
+    if (stopping_) return absl::CancelledError("the follower ends");
     context_ = &context;
   }
   v1::WatchActorsRequest request;
@@ -53,9 +64,10 @@ void DirectoryFollower::Follow() {
   auto reader = v1::Head::NewStub(head_)->WatchActors(&context, request);
   v1::ActorUpdate update;
   while (reader->Read(&update)) directory_.Apply(update);
-  reader->Finish();
+  absl::Status ended = FromGrpc(reader->Finish());
   MutexLock lock(mutex_);
   context_ = nullptr;
+  return ended;
 }
 
 }  // namespace troupe

@@ -24,6 +24,10 @@ constexpr absl::Duration kServerGrace = absl::Seconds(1);
 // Of a worker whom its agent does not know.
 constexpr absl::Duration kUnknownGrace = absl::Seconds(5);
 constexpr absl::Duration kStartFailedGrace = absl::Seconds(10);
+// From the actor's end until its cell has noted it.
+constexpr absl::Duration kEndedGrace = absl::Seconds(10);
+// For the handlers of children when the actor has ended by itself.
+constexpr absl::Duration kChildrenGrace = absl::Seconds(30);
 constexpr absl::Duration kStopPoll = absl::Milliseconds(100);
 
 ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptions& options,
@@ -48,6 +52,14 @@ absl::StatusOr<std::unique_ptr<Actor>> Construct(const ActorClass& actor_class, 
   absl::StatusOr<std::unique_ptr<Actor>> actor = actor_class.construct(role.args(), router);
   if (!actor.ok()) return Annotate(actor.status(), "actor class " + actor_class.name);
   return actor;
+}
+
+ActorCellOptions CellOptionsOf(const v1::RoleSpec& role) {
+  ActorCellOptions options;
+  if (role.mailbox_messages_max() > 0) options.mailbox.messages_max = static_cast<size_t>(role.mailbox_messages_max());
+  if (role.mailbox_bytes_max() > 0) options.mailbox.bytes_max = static_cast<size_t>(role.mailbox_bytes_max());
+  options.ends_on_exception = role.restart().on_exception();
+  return options;
 }
 
 // What is a failure goes to stderr, which logs mark.
@@ -111,27 +123,30 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   transport_options.security = security_;
   transport_options.log = [self = options_.self](const std::string& line) { Say(self, line); };
   transport_ = Transport::Create(transport_options, host_);
+  std::shared_ptr<grpc::Channel> head;
+  if (!setting.head_endpoint.empty()) head = MakeChannel(setting.head_endpoint, security_);
+  router_ = std::make_shared<FollowingRouter>(setting.self.path.job, transport_, head);
   directory_ = std::make_unique<ActorDirectory>(
-      setting.self.path.job, setting.node_id, transport_,
+      setting.self.path.job, setting.node_id, router_,
       [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); });
 
-  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor, Construct(*actor_class, setting.role, transport_));
+  TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor, Construct(*actor_class, setting.role, router_));
   TROUPE_RETURN_IF_ERROR(Serve(assignment.host(), setting, actor->Services()));
   children_ = std::make_unique<LocalActors>(
-      setting, host_, transport_, children_executor_,
+      setting, host_, router_, children_executor_,
       [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); },
       directory_.get());
   {
     MutexLock lock(mutex_);
-    context_ = std::make_unique<ActorContext>(setting, transport_, directory_.get());
+    context_ = std::make_unique<ActorContext>(setting, router_, directory_.get());
     context_->SetSpawner(children_.get());
     if (stop_.has_value()) context_->SetStopping();
   }
-  cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_,
-                                      ActorCellOptions{.before_destructor = [this] { StopServing(); }});
-  if (!setting.head_endpoint.empty()) {
-    follower_ = std::make_unique<DirectoryFollower>(context_->HeadChannel(), setting.self.path.job, *directory_);
-  }
+  ActorCellOptions cell_options = CellOptionsOf(setting.role);
+  cell_options.before_destructor = [this] { StopServing(); };
+  cell_options.ended = [this](const v1::ExitCause& cause) { ActorEnded(cause); };
+  cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_, std::move(cell_options));
+  if (head != nullptr) follower_ = std::make_unique<DirectoryFollower>(head, setting.self.path.job, *directory_);
   if (absl::Status started = cell_->Start(); !started.ok()) {
     // It still ends on its own thread, with what this object holds.
     static_cast<void>(cell_->Stop("it could not start", MonotonicNow() + kStartFailedGrace));
@@ -157,9 +172,30 @@ absl::Status WorkerProcess::Serve(const std::string& host, ActorSetting& setting
 }
 
 void WorkerProcess::StopServing() {
-  if (children_ != nullptr) children_->Shutdown("the actor that spawned it has ended", Monotonic::Infinite());
+  std::string reason = "the actor that spawned it has ended";
+  if (children_ != nullptr && !children_->Shutdown(reason, MonotonicNow() + kChildrenGrace)) {
+    bool asked = false;  // Then its grace ends the waiting.
+    {
+      MutexLock lock(mutex_);
+      asked = stop_.has_value();
+    }
+    if (!asked) Ask("a child of the actor did not stop", absl::ZeroDuration(), kGraceOver);
+    children_->Shutdown(reason, Monotonic::Infinite());
+  }
+  if (router_ != nullptr) router_->Close();
   if (transport_ != nullptr) transport_->Shutdown();
   if (server_ != nullptr) server_->Shutdown(kServerGrace);
+}
+
+void WorkerProcess::ActorEnded(const v1::ExitCause& cause) {
+  {
+    MutexLock lock(mutex_);
+    if (stop_.has_value() || cause.kind() == v1::ExitCause::START_FAILED) return;
+  }
+  link_->SayEnded(cause.text());
+  bool failed = cause.kind() != v1::ExitCause::STOPPED;
+  Ask((failed ? "the actor failed: " : "the actor ended itself: ") + cause.text(), kEndedGrace,
+      failed ? kFailed : kStopped);
 }
 
 void WorkerProcess::Stop(const std::string& reason, absl::Duration grace) { Ask(reason, grace, kStopped); }

@@ -2,7 +2,8 @@
 // WorkerProcess: everything between a worker's assignment and its exit: the actor, its server, its transport, its
 // directory. RunWorker (worker_main.h) gives it the environment; a test may give it another.
 //
-//   waits for the assignment -> constructs -> serves -> OnStart -> says ready -> [stop asked] -> OnStop -> exit code
+//   waits for the assignment -> constructs -> serves -> OnStart -> says ready -> [stop asked, or the actor ends itself]
+//   -> OnStop -> exit code
 #pragma once
 
 #include <memory>
@@ -22,6 +23,7 @@
 #include "runtime/worker/actor_directory.h"
 #include "runtime/worker/agent_link.h"
 #include "runtime/worker/directory_follower.h"
+#include "runtime/worker/following_router.h"
 
 namespace troupe {
 
@@ -36,7 +38,8 @@ struct WorkerOptions {
 class WorkerProcess {
  public:
   // Exit codes; worker_main.h says what they mean.
-  static constexpr int kStopped = 0, kStartedWrongly = 2, kStartFailed = 3, kGraceOver = 4, kUnknownWorker = 5;
+  static constexpr int kStopped = 0, kFailed = 1, kStartedWrongly = 2, kStartFailed = 3, kGraceOver = 4,
+                       kUnknownWorker = 5;
 
   explicit WorkerProcess(WorkerOptions options);
   ~WorkerProcess();
@@ -63,11 +66,13 @@ class WorkerProcess {
   int AwaitStop();
   int StopActor();
   void StopServing();
+  void ActorEnded(const v1::ExitCause& cause);
 
   const WorkerOptions options_;
   RpcSecurity security_;
   ActorHost host_;
   std::shared_ptr<Transport> transport_;
+  std::shared_ptr<FollowingRouter> router_;  // What its actors call through.
   std::unique_ptr<ActorDirectory> directory_;
   ThreadPool children_executor_;           // Has no thread before there are children.
   std::unique_ptr<LocalActors> children_;  // What the actor spawns in this process.

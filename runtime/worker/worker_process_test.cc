@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <thread>
 
 #include "runtime/actor/actor.h"
+#include "runtime/actor/call_error.h"
 #include "runtime/actor/ref.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
@@ -31,6 +33,14 @@ class Greeter : public Actor, public v1::WeightSource::Service {
     return absl::OkStatus();
   }
   void OnStop(std::string_view reason) override { stop_reason = std::string(reason); }
+  void Quit() { context_->StopSelf("I am done"); }
+  void Throw() { throw std::runtime_error("broken inside"); }
+  absl::Status QuitWithChild() {
+    absl::StatusOr<Ref<Greeter>> child = context_->Spawn<Greeter>({.name = "child"}, 0);
+    if (child.ok()) context_->StopSelf("I am done");
+    return child.status();
+  }
+  void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
 
   std::string Greet(std::string name) { return "hello " + name + " from " + context_->self().ToString(); }
   absl::StatusOr<std::string> GreetPeer(std::string role) {
@@ -49,7 +59,7 @@ class Greeter : public Actor, public v1::WeightSource::Service {
   int64_t fault_;
   ActorContext* context_ = nullptr;
 };
-TROUPE_ACTOR(Greeter, TROUPE_METHODS(Greet, GreetPeer), TROUPE_INIT(int64_t));
+TROUPE_ACTOR(Greeter, TROUPE_METHODS(Greet, GreetPeer, Quit, Throw, QuitWithChild, Sleep), TROUPE_INIT(int64_t));
 
 // Tells one update, then stays.
 class FakeHead : public v1::Head::Service {
@@ -157,6 +167,64 @@ TEST_CASE("Worker: a constructor, an OnStart or a class that fails is told with 
   CHECK(failure("Greeter", "[2]").find("the data is missing") != std::string::npos);
   CHECK(failure("Greeter", "[]").find("expected 1 values") != std::string::npos);
   CHECK(failure("Gretter", "").find("it has: Greeter") != std::string::npos);
+}
+
+// A caller of a worker's actor.
+struct Caller {
+  explicit Caller(Fixture& f) {
+    TransportOptions options;
+    options.process_name = "test";
+    options.security = f.security;
+    transport = Transport::Create(options, host);
+    greeter = Ref<Greeter>({ActorLife{{JobId("job"), "greeter", 0}, 3}, f.agent.ready->endpoint()}, transport);
+  }
+  ~Caller() { transport->Shutdown(); }
+  ActorHost host;
+  std::shared_ptr<Transport> transport;
+  Ref<Greeter> greeter;
+};
+
+TEST_CASE("Worker: an actor that ends by itself ends the process, which says why", "[worker]") {
+  struct Case {
+    std::function<void(Ref<Greeter>&)> act;
+    int exit_code;
+    std::string text;
+  };
+  for (const Case& c : {
+           Case{[](auto& greeter) { (void)greeter.template Call<&Greeter::Quit>().Get(); }, WorkerProcess::kStopped,
+                "I am done"},
+           Case{[](auto& greeter) { (void)greeter.template Call<&Greeter::QuitWithChild>().Get(); },
+                WorkerProcess::kStopped, "I am done"},
+           Case{[](auto& greeter) { (void)greeter.template Call<&Greeter::Throw>().Get(); }, WorkerProcess::kFailed,
+                "INTERNAL: the method threw: broken inside"},
+       }) {
+    Fixture f;
+    v1::RoleSpec& role = *f.agent.assignment.mutable_start()->mutable_role();
+    role.mutable_restart()->set_on_exception(true);
+    f.StartWorker("Greeter", "[0]");
+    REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+    {
+      Caller caller(f);
+      c.act(caller.greeter);
+    }
+    for (int i = 0; i < 10'000 && f.exit_code < 0; ++i) PauseFor(absl::Milliseconds(1));
+    REQUIRE(f.exit_code == c.exit_code);
+    CHECK(f.agent.Await([&] { return f.agent.ended == c.text; }));
+  }
+}
+
+TEST_CASE("Worker: without the policy an exception ends nothing; the mailbox has the bound of its role", "[worker]") {
+  Fixture f;
+  f.agent.assignment.mutable_start()->mutable_role()->set_mailbox_messages_max(2);
+  f.StartWorker("Greeter", "[0]");
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+  Caller caller(f);
+  CHECK(caller.greeter.Call<&Greeter::Throw>().Get().code() == absl::StatusCode::kInternal);
+  std::vector<Future<void>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(caller.greeter.Call<&Greeter::Sleep>(50));
+  int overloaded = 0;
+  for (Future<void>& call : calls) overloaded += CallErrorKindOf(call.Get()) == v1::CallError::CALL_OVERLOADED;
+  CHECK(overloaded >= 7);
 }
 
 TEST_CASE("Worker: a restarted agent hears that it is ready already, and is heeded", "[worker]") {

@@ -37,6 +37,7 @@ class FakeAgent : public v1::Agent::Service {
       MutexLock lock(mutex);
       if (message.has_heartbeat()) ++heartbeats;
       if (message.has_ready()) ready = message.ready();
+      if (message.has_ended()) ended = message.ended().text();
       if (message.has_start_failed()) start_failed = FromErrorStatus(message.start_failed().error());
       changed.NotifyAll();
     }
@@ -68,6 +69,7 @@ class FakeAgent : public v1::Agent::Service {
   int heartbeats = 0;
   std::optional<v1::WorkerIsReady> ready;
   absl::Status start_failed;
+  std::optional<std::string> ended;
 };
 
 }  // namespace troupe
