@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "runtime/actor/call_error.h"
@@ -21,23 +22,27 @@ namespace troupe {
 namespace {
 
 constexpr absl::Duration kRequestTimeout = absl::Seconds(30);
-// From the job's acceptance until OnStart has ended; it may wait for resources meanwhile.
-constexpr absl::Duration kStartTimeout = absl::Minutes(2);
-// How often the job's end is looked for while its actor starts.
+// Of the first word with a head.
+constexpr absl::Duration kHeadTimeout = absl::Seconds(10);
+// How often the job's end is looked for while its actors start.
 constexpr absl::Duration kStartPoll = absl::Milliseconds(50);
 constexpr absl::Duration kStopGrace = absl::Seconds(10);
+// When the head is away as a parent ends. The runtime's own end cancels what is left.
+constexpr absl::Duration kEndRetry = absl::Seconds(2);
+constexpr int kEndTries = 300;
 
 std::string ProgramPath() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
-v1::RoleSpec RoleOf(const std::string& actor_class, std::string arguments, const SpawnOptions& options) {
+v1::RoleSpec RoleOf(const std::string& name, const std::string& actor_class, const std::string& arguments,
+                    const SpawnOptions& options) {
   v1::RoleSpec role;
-  role.set_role(options.name);
+  role.set_role(name);
   role.set_actor_class(actor_class);
   role.set_replicas(1);
-  role.set_args(std::move(arguments));
+  role.set_args(arguments);
   role.set_worker_binary(options.worker_binary.empty() ? ProgramPath() : options.worker_binary);
   role.mutable_resources()->set_cpus(options.cpus);
   role.mutable_resources()->set_memory_bytes(options.memory_bytes);
@@ -48,6 +53,10 @@ v1::RoleSpec RoleOf(const std::string& actor_class, std::string arguments, const
   role.mutable_restart()->set_window_ms(absl::ToInt64Milliseconds(options.restart.window));
   role.mutable_restart()->set_backoff_initial_ms(absl::ToInt64Milliseconds(options.restart.backoff_initial));
   role.mutable_restart()->set_backoff_max_ms(absl::ToInt64Milliseconds(options.restart.backoff_max));
+  role.mutable_restart()->set_on_exception(options.restart.on_exception);
+  for (const auto& [variable, value] : options.environment) role.add_environment(variable + "=" + value);
+  role.set_mailbox_messages_max(static_cast<int64_t>(options.mailbox.messages_max));
+  role.set_mailbox_bytes_max(static_cast<int64_t>(options.mailbox.bytes_max));
   return role;
 }
 
@@ -57,98 +66,153 @@ bool HasEnded(v1::JobState state) {
 
 }  // namespace
 
-struct ProcessActors::Entry {
+// Constant once its actors are ready.
+struct ProcessActors::Job {
   SpawnOptions options;
   std::string actor_class;
-  std::string job_id;
+  std::vector<std::string> names;  // Of its actors; each is a role.
+  std::string id;
   std::unique_ptr<ActorDirectory> directory;
   std::unique_ptr<DirectoryFollower> follower;  // Before the directory goes.
+  uint64_t parent_watch = 0;
+  bool dropped = false;  // Under mutex_.
 };
 
-ProcessActors::ProcessActors(const std::string& head_target, const RpcSecurity& security, std::string name,
-                             std::string output_dir, std::shared_ptr<Transport> transport)
-    : channel_(MakeChannel(head_target, security)),
-      stub_(v1::Head::NewStub(channel_)),
-      name_(std::move(name)),
-      output_dir_(std::move(output_dir)),
-      transport_(std::move(transport)) {}
+ProcessActors::ProcessActors(ProcessActorsOptions options, LocalActors& names, Executor& executor,
+                             std::shared_ptr<Transport> transport)
+    : options_(std::move(options)),
+      names_(names),
+      executor_(executor),
+      transport_(std::move(transport)),
+      channel_(MakeChannel(options_.head_target, options_.security)),
+      stub_(v1::Head::NewStub(channel_)) {}
 
 ProcessActors::~ProcessActors() {
-  std::map<std::string, std::shared_ptr<Entry>> entries;
+  std::map<std::string, JobPtr> actors;
   {
     MutexLock lock(mutex_);
-    entries.swap(entries_);
+    actors.swap(actors_);
   }
-  for (auto& [name, entry] : entries) {
-    if (entry != nullptr && !entry->options.detached) (void)Cancel(entry->job_id, kStopGrace);
-  }
+  std::set<JobPtr> jobs;
+  for (const auto& [name, job] : actors) jobs.insert(job);
+  std::erase_if(jobs, [](const JobPtr& job) { return job->options.detached; });
+  // All of them stop at the same time.
+  for (const JobPtr& job : jobs) BeginEnd(job->id, 0);
+  for (const JobPtr& job : jobs) (void)Cancel(job->id, kStopGrace);
 }
 
-absl::StatusOr<ActorAddress> ProcessActors::Spawn(const std::string& actor_class, std::string arguments,
-                                                  const SpawnOptions& options) {
-  auto entry = std::make_shared<Entry>();
-  entry->options = options;
-  entry->actor_class = actor_class;
-  std::string& name = entry->options.name;
-  {
+absl::Status ProcessActors::CheckHead() {
+  grpc::ClientContext context;
+  SetTimeout(context, kHeadTimeout);
+  v1::ListNodesResponse response;
+  return Annotate(FromGrpc(stub_->ListNodes(&context, {}, &response)), "the head at " + options_.head_target);
+}
+
+absl::StatusOr<std::vector<ActorAddress>> ProcessActors::Spawn(const std::string& actor_class,
+                                                               const std::string& arguments, SpawnOptions options,
+                                                               const ActorLife* parent, size_t size, bool group) {
+  Sweep();
+  auto job = std::make_shared<Job>();
+  job->actor_class = actor_class;
+  if (options.name.empty()) {
     MutexLock lock(mutex_);
-    if (name.empty()) name = actor_class + "-p" + std::to_string(++unnamed_);
-    if (!entries_.emplace(name, nullptr).second) {
-      return absl::AlreadyExistsError("there is an actor named '" + name + "' in a process of its own");
-    }
+    options.name = actor_class + "-p" + std::to_string(++unnamed_);
   }
-  auto forget = [this, &name] {
-    MutexLock lock(mutex_);
-    entries_.erase(name);
-  };
+  for (size_t i = 0; i < size; ++i) job->names.push_back(options.name + (group ? "." + std::to_string(i) : ""));
+  job->options = std::move(options);
+  std::string what = (group ? "group " : "actor ") + job->options.name + " (" + actor_class + ")";
+  TROUPE_RETURN_IF_ERROR(ReserveNames(*job));
+  absl::StatusOr<std::vector<ActorAddress>> addresses = Start(job, arguments, parent);
+  if (!addresses.ok()) Drop(job);
+  if (!addresses.ok()) return Annotate(addresses.status(), what);
+  MutexLock lock(mutex_);
+  for (const std::string& name : job->names) actors_[name] = job;
+  some_ended_ = true;  // One may have ended before it stood here.
+  return addresses;
+}
+
+absl::Status ProcessActors::ReserveNames(Job& job) {
+  for (size_t i = 0; i < job.names.size(); ++i) {
+    absl::Status reserved = names_.Reserve(job.names[i]);
+    if (reserved.ok()) continue;
+    for (size_t taken = 0; taken < i; ++taken) names_.Release(job.names[taken]);
+    return reserved;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ActorAddress>> ProcessActors::Start(const JobPtr& job, const std::string& arguments,
+                                                               const ActorLife* parent) {
+  TROUPE_ASSIGN_OR_RETURN(job->id, Submit(*job, job->actor_class, arguments));
+  // Every process of an embedded program's own cluster is on this node; of a cluster's, the agent decides by endpoint.
+  job->directory = std::make_unique<ActorDirectory>(
+      JobId(job->id), "", transport_, [transport = transport_](const ActorLife& life, const v1::ExitCause& cause) {
+        transport->MarkDead(life, cause);
+      });
+  job->directory->AddListener([this](const DirectoryEntry& entry) {
+    if (entry.state == v1::ACTOR_DEAD) some_ended_ = true;
+  });
+  job->follower = std::make_unique<DirectoryFollower>(channel_, JobId(job->id), *job->directory);
+  if (parent != nullptr && !job->options.detached) {
+    // Whatever lives the actors are in by then.
+    job->parent_watch = transport_->Watch({*parent, ""}, [this, id = job->id](const ActorLife&, const v1::ExitCause&) {
+      executor_.Post([this, id] { BeginEnd(id, kEndTries); });
+    });
+  }
+  std::vector<ActorAddress> addresses;
+  absl::Status ready = AwaitReady(*job, addresses);
+  if (ready.ok()) return addresses;
+  (void)Cancel(job->id, kStopGrace);
+  return ready;
+}
+
+absl::StatusOr<std::string> ProcessActors::Submit(const Job& job, const std::string& actor_class,
+                                                  const std::string& arguments) {
   v1::SubmitJobRequest request;
   request.set_request_id(RandomHex(16));
-  request.mutable_spec()->set_name(name_);
-  request.mutable_spec()->set_output_dir(output_dir_ + "/" + name);
-  *request.mutable_spec()->add_roles() = RoleOf(actor_class, std::move(arguments), entry->options);
+  request.mutable_spec()->set_name(options_.name);
+  request.mutable_spec()->set_output_dir(options_.output_dir + "/" + job.options.name);
+  for (const std::string& name : job.names) {
+    *request.mutable_spec()->add_roles() = RoleOf(name, actor_class, arguments, job.options);
+  }
   v1::SubmitJobResponse response;
   grpc::ClientContext context;
   SetTimeout(context, kRequestTimeout);
-  absl::Status submitted = FromGrpc(stub_->SubmitJob(&context, request, &response));
-  if (!submitted.ok()) {
-    forget();
-    return Annotate(submitted, "actor " + name + " (" + actor_class + ")");
-  }
-  entry->job_id = response.job_id();
-  // Every process of an embedded program's own cluster is on this node; of a cluster's, the agent decides by endpoint.
-  entry->directory =
-      std::make_unique<ActorDirectory>(JobId(entry->job_id), "", transport_,
-                                       [transport = transport_](const ActorLife& life, const v1::ExitCause& cause) {
-                                         transport->MarkDead(life, cause);
-                                       });
-  entry->follower = std::make_unique<DirectoryFollower>(channel_, JobId(entry->job_id), *entry->directory);
-  absl::StatusOr<ActorAddress> address = AwaitReady(*entry);
-  if (!address.ok()) {
-    (void)Cancel(entry->job_id, kStopGrace);
-    forget();
-    return Annotate(address.status(), "actor " + name + " (" + actor_class + ")");
-  }
-  MutexLock lock(mutex_);
-  entries_[name] = entry;
-  return address;
+  TROUPE_RETURN_IF_ERROR(FromGrpc(stub_->SubmitJob(&context, request, &response)));
+  return response.job_id();
 }
 
-absl::StatusOr<ActorAddress> ProcessActors::AwaitReady(Entry& entry) {
-  Monotonic deadline = MonotonicNow() + kStartTimeout;
+absl::Status ProcessActors::AwaitReady(Job& job, std::vector<ActorAddress>& addresses) {
+  Monotonic deadline = MonotonicNow() + job.options.start_timeout;
   absl::Status last;
   while (MonotonicNow() < deadline) {
-    absl::StatusOr<DirectoryEntry> ready = entry.directory->WaitFor(entry.options.name, 0, MonotonicNow() + kStartPoll);
-    if (ready.ok()) return ready->address;
+    const std::string& name = job.names[addresses.size()];
+    absl::StatusOr<DirectoryEntry> ready = job.directory->WaitFor(name, 0, MonotonicNow() + kStartPoll);
+    if (ready.ok()) addresses.push_back(ready->address);
+    if (addresses.size() == job.names.size()) return absl::OkStatus();
+    if (ready.ok()) continue;
     last = ready.status();
     v1::GetJobRequest request;
-    request.set_job_id(entry.job_id);
+    request.set_job_id(job.id);
     grpc::ClientContext context;
     SetTimeout(context, kRequestTimeout);
-    v1::Job job;
-    if (!FromGrpc(stub_->GetJob(&context, request, &job)).ok() || !HasEnded(job.state())) continue;
-    return absl::FailedPreconditionError("it did not start: " + job.reason());
+    v1::Job seen;
+    if (!FromGrpc(stub_->GetJob(&context, request, &seen)).ok() || !HasEnded(seen.state())) continue;
+    return absl::FailedPreconditionError("it did not start: " + seen.reason());
   }
-  return last;
+  return absl::DeadlineExceededError("it did not start within " + absl::FormatDuration(job.options.start_timeout) +
+                                     " (SpawnOptions::start_timeout): " + MessageOf(last));
+}
+
+void ProcessActors::BeginEnd(const std::string& job_id, int tries) {
+  v1::StopJobRequest request;
+  request.set_job_id(job_id);
+  grpc::ClientContext context;
+  SetTimeout(context, kRequestTimeout);
+  v1::Job job;
+  absl::Status begun = FromGrpc(stub_->StopJob(&context, request, &job));
+  if (begun.ok() || absl::IsNotFound(begun) || tries == 0) return;
+  executor_.PostAt(executor_.Now() + kEndRetry, [this, job_id, tries] { BeginEnd(job_id, tries - 1); });
 }
 
 absl::Status ProcessActors::Cancel(const std::string& job_id, absl::Duration grace) {
@@ -161,11 +225,43 @@ absl::Status ProcessActors::Cancel(const std::string& job_id, absl::Duration gra
   return FromGrpc(stub_->CancelJob(&context, request, &job));
 }
 
-ActorInfo ProcessActors::InfoOf(const Entry& entry) {
+void ProcessActors::Drop(const JobPtr& job) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(job->dropped, true)) return;
+    std::erase_if(actors_, [&job](const auto& actor) { return actor.second == job; });
+  }
+  if (job->parent_watch != 0) transport_->Unwatch(job->parent_watch);
+  for (const std::string& name : job->names) names_.Release(name);
+  executor_.Post([job] {});  // The last to hold it: this may be a callback on the follower's own thread.
+}
+
+void ProcessActors::Sweep() {
+  if (!some_ended_.exchange(false)) return;
+  std::set<JobPtr> ended;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, job] : actors_) ended.insert(job);
+  }
+  std::erase_if(ended, [](const JobPtr& job) {
+    return std::any_of(job->names.begin(), job->names.end(), [&job](const std::string& name) {
+      std::optional<DirectoryEntry> known = job->directory->Find(name, 0);
+      return !known.has_value() || known->state != v1::ACTOR_DEAD;
+    });
+  });
+  for (const JobPtr& job : ended) Drop(job);
+}
+
+ProcessActors::JobPtr ProcessActors::JobOf(const std::string& name) const {
+  auto found = actors_.find(name);
+  return found == actors_.end() ? nullptr : found->second;
+}
+
+ActorInfo ProcessActors::InfoOf(const Job& job, const std::string& name) {
   ActorInfo info;
-  info.actor_class = entry.actor_class;
-  info.labels = entry.options.labels;
-  if (std::optional<DirectoryEntry> known = entry.directory->Find(entry.options.name, 0); known.has_value()) {
+  info.actor_class = job.actor_class;
+  info.labels = job.options.labels;
+  if (std::optional<DirectoryEntry> known = job.directory->Find(name, 0); known.has_value()) {
     info.address = known->address;
     info.restarts = known->restarts;
     info.alive = known->ready();
@@ -174,51 +270,55 @@ ActorInfo ProcessActors::InfoOf(const Entry& entry) {
   return info;
 }
 
-absl::StatusOr<ActorInfo> ProcessActors::Find(const std::string& name) const {
-  MutexLock lock(mutex_);
-  auto found = entries_.find(name);
-  if (found == entries_.end() || found->second == nullptr) {
-    return absl::NotFoundError("there is no actor named '" + name + "' in a process of its own");
+absl::StatusOr<ActorInfo> ProcessActors::Find(const std::string& name) {
+  Sweep();
+  JobPtr job;
+  {
+    MutexLock lock(mutex_);
+    job = JobOf(name);
   }
-  std::optional<DirectoryEntry> known = found->second->directory->Find(name, 0);
-  if (known.has_value() && known->state == v1::ACTOR_DEAD) {
-    return absl::NotFoundError(known->life().ToString() + " has ended for good: " + known->last_exit.text());
-  }
-  return InfoOf(*found->second);
+  std::optional<DirectoryEntry> known = job == nullptr ? std::nullopt : job->directory->Find(name, 0);
+  if (known.has_value() && known->state != v1::ACTOR_DEAD) return InfoOf(*job, name);
+  return absl::NotFoundError("there is no actor named '" + name + "'" +
+                             (known.has_value() ? " any more: " + known->last_exit.text() : ""));
 }
 
-std::vector<ActorInfo> ProcessActors::List() const {
-  MutexLock lock(mutex_);
-  std::vector<ActorInfo> list;
-  for (const auto& [name, entry] : entries_) {
-    if (entry != nullptr) list.push_back(InfoOf(*entry));
+std::vector<ActorInfo> ProcessActors::List() {
+  Sweep();
+  std::map<std::string, JobPtr> actors;
+  {
+    MutexLock lock(mutex_);
+    actors = actors_;
   }
+  std::vector<ActorInfo> list;
+  for (const auto& [name, job] : actors) list.push_back(InfoOf(*job, name));
   return list;
 }
 
 bool ProcessActors::Owns(const ActorLife& life) const {
   MutexLock lock(mutex_);
-  auto found = entries_.find(life.path.role);
-  return found != entries_.end() && found->second != nullptr && found->second->job_id == life.path.job.value();
+  JobPtr job = JobOf(life.path.role);
+  return job != nullptr && job->id == life.path.job.value();
 }
 
-absl::Status ProcessActors::Stop(const ActorLife& life, const std::string&, absl::Duration grace) {
-  std::shared_ptr<Entry> entry;
+absl::Status ProcessActors::Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) {
+  JobPtr job;
   {
     MutexLock lock(mutex_);
-    auto found = entries_.find(life.path.role);
-    if (found == entries_.end() || found->second == nullptr) return absl::OkStatus();
-    entry = found->second;
+    job = JobOf(life.path.role);
   }
-  absl::StatusOr<ActorInfo> info = Find(life.path.role);
-  if (info.ok() && info->address.life.incarnation > life.incarnation) return absl::OkStatus();  // A successor stays.
-  TROUPE_RETURN_IF_ERROR(Cancel(entry->job_id, grace));
+  if (job == nullptr || job->id != life.path.job.value()) return absl::OkStatus();
+  std::optional<DirectoryEntry> newest = job->directory->Find(life.path.role, 0);
+  if (newest.has_value() && newest->life().incarnation > life.incarnation) return absl::OkStatus();  // It stays.
+  TROUPE_RETURN_IF_ERROR(Cancel(job->id, grace));
   v1::ExitCause cause;
   cause.set_kind(v1::ExitCause::STOPPED);
-  cause.set_text("it was stopped");
-  transport_->MarkDead(life, cause);  // The head's news of it may come later.
-  MutexLock lock(mutex_);
-  entries_.erase(life.path.role);
+  cause.set_text(reason);
+  // The head's news of it may come later.
+  for (const std::string& name : job->names) {
+    if (std::optional<DirectoryEntry> known = job->directory->Find(name, 0)) transport_->MarkDead(known->life(), cause);
+  }
+  Drop(job);
   return absl::OkStatus();
 }
 

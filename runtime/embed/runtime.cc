@@ -23,7 +23,6 @@ namespace {
 
 // For the transport's server, when the runtime ends.
 constexpr absl::Duration kServerGrace = absl::Seconds(1);
-constexpr absl::Duration kStopGrace = absl::Seconds(30);
 
 // A process that was started as a worker of a program that embeds actors becomes one here.
 void BecomeWorkerIfStartedAsOne() {
@@ -80,52 +79,58 @@ class Runtime::Parts : public ActorSpawner {
     return absl::OkStatus();
   }
 
-  void UseHead(const std::string& target) {
+  absl::Status UseHead(const std::string& target) {
     MutexLock lock(mutex_);
-    processes_ = std::make_unique<ProcessActors>(target, security_, name_, folder_ + "/logs", transport_);
+    processes_ = MakeProcesses(target);
+    return processes_->CheckHead();
   }
 
   absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments, SpawnOptions options,
                                      const ActorLife* parent) override {
-    if (!options.NeedsProcess()) return actors_->Spawn(actor_class, std::move(arguments), std::move(options), parent);
+    if (options.NeedsProcess()) {
+      TROUPE_ASSIGN_OR_RETURN(ProcessActors * processes, Processes());
+      TROUPE_ASSIGN_OR_RETURN(std::vector<ActorAddress> one,
+                              processes->Spawn(actor_class, arguments, std::move(options), parent, 1, false));
+      return one[0];
+    }
+    if (ProcessActors* processes = KnownProcesses()) processes->Sweep();  // The name may be free by now.
+    return actors_->Spawn(actor_class, std::move(arguments), std::move(options), parent);
+  }
+  absl::StatusOr<std::vector<ActorAddress>> SpawnProcesses(const std::string& actor_class, const std::string& arguments,
+                                                           const SpawnOptions& options, size_t size) {
     TROUPE_ASSIGN_OR_RETURN(ProcessActors * processes, Processes());
-    bool child = parent != nullptr && !options.detached;
-    TROUPE_ASSIGN_OR_RETURN(ActorAddress address, processes->Spawn(actor_class, std::move(arguments), options));
-    if (!child) return address;
-    router_->Watch({*parent, ""}, [this, life = address.life](const ActorLife& ended, const v1::ExitCause&) {
-      executor_->Post([this, life, reason = ended.ToString() + ", which spawned it, has ended"] {
-        (void)processes_->Stop(life, reason, kStopGrace);
-      });
-    });
-    return address;
+    return processes->Spawn(actor_class, arguments, options, nullptr, size, true);
   }
 
   absl::StatusOr<ActorInfo> Find(const std::string& name) const override {
     absl::StatusOr<ActorInfo> here = actors_->Find(name);
-    MutexLock lock(mutex_);
-    if (here.ok() || processes_ == nullptr) return here;
-    return processes_->Find(name);
+    ProcessActors* processes = KnownProcesses();
+    return here.ok() || processes == nullptr ? here : processes->Find(name);
   }
   std::vector<ActorInfo> List() const override {
     std::vector<ActorInfo> list = actors_->List();
-    MutexLock lock(mutex_);
-    if (processes_ == nullptr) return list;
-    for (ActorInfo& info : processes_->List()) list.push_back(std::move(info));
+    ProcessActors* processes = KnownProcesses();
+    if (processes == nullptr) return list;
+    for (ActorInfo& info : processes->List()) list.push_back(std::move(info));
     return list;
   }
   absl::Status Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) override {
-    ProcessActors* processes = nullptr;
-    {
-      MutexLock lock(mutex_);
-      if (processes_ != nullptr && processes_->Owns(life)) processes = processes_.get();
-    }
-    if (processes != nullptr) return processes->Stop(life, reason, grace);
+    ProcessActors* processes = KnownProcesses();
+    if (processes != nullptr && processes->Owns(life)) return processes->Stop(life, reason, grace);
     return actors_->Stop(life, reason, grace);
   }
 
   const std::shared_ptr<CallRouter>& router() const { return router_; }
 
  private:
+  ProcessActors* KnownProcesses() const {
+    MutexLock lock(mutex_);
+    return processes_.get();
+  }
+  std::unique_ptr<ProcessActors> MakeProcesses(const std::string& head_target) {
+    return std::make_unique<ProcessActors>(ProcessActorsOptions{head_target, security_, name_, folder_ + "/logs"},
+                                           *actors_, *executor_, transport_);
+  }
   // The first actor with a process of its own starts the cluster.
   absl::StatusOr<ProcessActors*> Processes() {
     MutexLock lock(mutex_);
@@ -135,8 +140,7 @@ class Runtime::Parts : public ActorSpawner {
           "an actor with a process of its own needs a head: link //scheduler/server:embedded, or use Runtime::Connect");
     }
     TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
-    processes_ =
-        std::make_unique<ProcessActors>(cluster_->head_target(), security_, name_, folder_ + "/logs", transport_);
+    processes_ = MakeProcesses(cluster_->head_target());
     return processes_.get();
   }
 
@@ -170,13 +174,19 @@ absl::StatusOr<Runtime> Runtime::Connect(const std::string& head_target, RpcSecu
   if (options.name.empty()) return absl::InvalidArgumentError("a runtime has a name");
   auto parts = std::make_unique<Parts>(options);
   TROUPE_RETURN_IF_ERROR(parts->Start(std::move(security), true));
-  parts->UseHead(head_target);
+  TROUPE_RETURN_IF_ERROR(parts->UseHead(head_target));
   return Runtime(std::move(parts));
 }
 
 Runtime::Runtime(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime::~Runtime() = default;
+
+absl::StatusOr<std::vector<ActorAddress>> Runtime::SpawnProcesses(const std::string& actor_class,
+                                                                  const std::string& arguments,
+                                                                  const SpawnOptions& options, size_t size) {
+  return parts_->SpawnProcesses(actor_class, arguments, options, size);
+}
 
 ActorSpawner& Runtime::spawner() const { return *parts_; }
 const std::shared_ptr<CallRouter>& Runtime::router() const { return parts_->router(); }

@@ -39,7 +39,8 @@ class Runtime {
  public:
   static absl::StatusOr<Runtime> Local(RuntimeOptions options = {});
   // `head_target`: "host:port". Actors in processes run on the nodes of that head; those of other machines cannot call
-  // the actors of this process.
+  // the actors of this process. UNAVAILABLE or DEADLINE_EXCEEDED: no head answers there; UNAUTHENTICATED: it does not
+  // take the token. Within seconds.
   static absl::StatusOr<Runtime> Connect(const std::string& head_target, RpcSecurity security,
                                          RuntimeOptions options = {});
   Runtime(Runtime&&) noexcept;
@@ -52,11 +53,19 @@ class Runtime {
     return internal::SpawnActor<T>(spawner(), router(), std::move(options), nullptr, std::forward<Args>(args)...);
   }
 
-  // `size` actors with the same options and arguments; the name of member i is "name.i". If one fails to start, those
-  // before it are stopped.
+  // `size` actors with the same options and arguments; the name of member i is "name.i". If one fails to start, none
+  // stays. Members with processes of their own are placed all or none, and end together: when one is stopped, or has
+  // failed once more than its policy allows.
   template <typename T, typename... Args>
   absl::StatusOr<Group<T>> SpawnGroup(size_t size, const SpawnOptions& options, const Args&... args) {
     std::vector<Ref<T>> members;
+    if (options.NeedsProcess() && size > 0) {
+      absl::StatusOr<std::vector<ActorAddress>> addresses =
+          SpawnProcesses(internal::ClassName<T>(), internal::EncodeInit<T>(args...), options, size);
+      if (!addresses.ok()) return addresses.status();
+      for (ActorAddress& address : *addresses) members.emplace_back(std::move(address), router());
+      return Group<T>(std::move(members));
+    }
     for (size_t i = 0; i < size; ++i) {
       SpawnOptions own = options;
       if (!own.name.empty()) own.name += "." + std::to_string(i);
@@ -76,15 +85,18 @@ class Runtime {
   absl::StatusOr<Ref<T>> Find(const std::string& name) const {
     return internal::FindActor<T>(spawner(), router(), name);
   }
-  // The newest life of the actor that a ref names. NOT_FOUND: it has ended for good.
+  // The newest life of the actor that a ref names. NOT_FOUND: it has ended for good, or is no actor of this runtime.
   template <typename T>
   absl::StatusOr<Ref<T>> Latest(const Ref<T>& ref) const {
-    return Find<T>(ref.life().path.role);
+    absl::StatusOr<Ref<T>> latest = Find<T>(ref.life().path.role);
+    if (!latest.ok() || latest->life().path.job == ref.life().path.job) return latest;
+    return absl::NotFoundError(ref.life().ToString() + " has ended for good; " + latest->life().ToString() +
+                               " has its name now");
   }
   std::vector<ActorInfo> List() const { return spawner().List(); }
 
   // Ends the actor and its children: OnStop, destructors; OK when that is over. A life that has ended is OK too.
-  // DEADLINE_EXCEEDED: a handler has not come to its end; the stop goes on.
+  // DEADLINE_EXCEEDED: a handler has not come to its end; the stop goes on. One of a group of processes: all of them.
   template <typename T>
   absl::Status Stop(const Ref<T>& ref, const std::string& reason, absl::Duration grace = absl::Seconds(30)) {
     return spawner().Stop(ref.life(), reason, grace);
@@ -95,6 +107,8 @@ class Runtime {
 
  private:
   class Parts;
+  absl::StatusOr<std::vector<ActorAddress>> SpawnProcesses(const std::string& actor_class, const std::string& arguments,
+                                                           const SpawnOptions& options, size_t size);
   explicit Runtime(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

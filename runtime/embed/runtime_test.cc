@@ -17,11 +17,14 @@ class Node : public troupe::Actor {
  public:
   explicit Node(std::string name) : name_(std::move(name)) {
     if (name_ == "broken") throw std::runtime_error("no such part");
+    if (name_ == "gated") ++at_gate;
+    while (name_ == "gated" && gate_closed) troupe::PauseFor(absl::Milliseconds(1));
   }
   absl::Status OnStart(troupe::ActorContext& context) override {
     context_ = &context;
     if (name_ == "late") return absl::FailedPreconditionError("not today");
-    if (name_ == "breaks again" && context.self().incarnation > 1) return absl::AbortedError("again");
+    if (name_ == "breaks again" && context.setting().restarts > 0) return absl::AbortedError("again");
+    if (name_ == "slow") troupe::PauseFor(absl::Milliseconds(500));
     ++alive;
     counted_ = true;
     return absl::OkStatus();
@@ -55,6 +58,8 @@ class Node : public troupe::Actor {
   }
 
   inline static std::atomic<int> alive{0};
+  inline static std::atomic<int> at_gate{0};  // Constructors of "gated" that were begun.
+  inline static std::atomic<bool> gate_closed{false};
   inline static troupe::Mutex mutex;
   inline static std::vector<std::string> stops;
 
@@ -175,10 +180,64 @@ TEST_CASE("Restart: an OnStart that fails each time ends in quarantine with its 
   Runtime runtime = Runtime::Local().value();
   RestartOptions restart = {.max = 3, .backoff_initial = absl::Milliseconds(1), .on_exception = true};
   Ref<Node> watcher = runtime.Spawn<Node>({.name = "watcher"}, "w").value();
-  Ref<Node> crash = runtime.Spawn<Node>({.name = "crash", .restart = restart}, "breaks again").status().ok()
-                        ? runtime.Find<Node>("crash").value()
-                        : Ref<Node>();
-  CHECK_FALSE(crash.valid());  // Its life is the second of this runtime.
+  Ref<Node> first = runtime.Spawn<Node>({.name = "crash", .restart = restart}, "breaks again").value();
+  REQUIRE(watcher.Call<&Node::Monitor>(first).Get().ok());
+  (void)first.Call<&Node::Throw>().Get();
+  CHECK(Eventually([&] { return runtime.Latest(first).status().code() == absl::StatusCode::kNotFound; }));
+  CHECK(watcher.Call<&Node::Seen>().Get().value() == "crash: INTERNAL: the method threw: broken inside;");
+  // Three more lives were begun, each of which failed as it started; the last one's cause stays.
+  ActorAddress last = first.address();
+  last.life.incarnation += 3;
+  absl::Status died = Ref<Node>(last, runtime.router()).Call<&Node::Name>().Get().status();
+  CHECK(CallErrorKindOf(died) == v1::CallError::CALL_DIED);
+  CHECK(CallErrorOf(died).cause().kind() == v1::ExitCause::START_FAILED);
+  CHECK(CallErrorOf(died).cause().text() == "OnStart: ABORTED: again");
+  ++last.life.incarnation;
+  CHECK(CallErrorKindOf(Ref<Node>(last, runtime.router()).Call<&Node::Name>().Get().status()) ==
+        v1::CallError::CALL_UNAVAILABLE);
+  CHECK(runtime.Spawn<Node>({.name = "crash"}, "n").ok());
+}
+
+TEST_CASE("Stop: one that comes while the next life is constructed ends that life", "[runtime]") {
+  Runtime runtime = Runtime::Local({.threads = 2}).value();
+  Node::at_gate = 0;
+  Ref<Node> first = runtime.Spawn<Node>({.name = "a", .restart = {.max = 1, .on_exception = true}}, "gated").value();
+  Node::gate_closed = true;
+  (void)first.Call<&Node::Throw>().Get();
+  REQUIRE(Eventually([] { return Node::at_gate == 2; }));
+  // Nobody has heard of the next life yet.
+  CHECK(runtime.Stop(first, "enough", absl::Milliseconds(10)).code() == absl::StatusCode::kDeadlineExceeded);
+  Node::gate_closed = false;
+  CHECK(Eventually([&] { return runtime.List().empty(); }));
+  CHECK(Node::alive == 0);
+}
+
+TEST_CASE("Runtime: its end also stops what an actor is spawning then", "[runtime]") {
+  Node::at_gate = 0;
+  Node::gate_closed = true;
+  auto runtime = std::make_unique<Runtime>(Runtime::Local({.threads = 2}).value());
+  Ref<Node> parent = runtime->Spawn<Node>({.name = "parent"}, "p").value();
+  Future<Ref<Node>> spawned = parent.Call<&Node::SpawnChild>("gated", true);
+  REQUIRE(Eventually([] { return Node::at_gate == 1; }));
+  std::thread opening([] {
+    PauseFor(absl::Milliseconds(50));  // The end has begun by then.
+    Node::gate_closed = false;
+  });
+  runtime = nullptr;
+  opening.join();
+  CHECK(spawned.Get().status().code() == absl::StatusCode::kUnavailable);
+  CHECK(Node::alive == 0);
+}
+
+TEST_CASE("Spawn: an OnStart that does not end in time is told, and its name is free when it has ended", "[runtime]") {
+  Runtime runtime = Runtime::Local({.threads = 2}).value();
+  SpawnOptions options = {.name = "a", .start_timeout = absl::Milliseconds(20)};
+  absl::Status late = runtime.Spawn<Node>(options, "slow").status();
+  CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(std::string(late.message()).find("actor a (Node): OnStart has not ended within 20ms") == 0);
+  CHECK(runtime.Spawn<Node>(options, "n").status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(Eventually([&] { return runtime.Spawn<Node>(options, "n").ok(); }));
+  CHECK(Node::alive == 1);
 }
 
 TEST_CASE("Monitors and links: the end of another is told, or shared", "[runtime]") {
