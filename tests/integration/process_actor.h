@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 
 #include "runtime/env/clock.h"
 #include "runtime/troupe.h"
@@ -23,6 +25,25 @@ class Worker : public troupe::Actor {
   }
   int64_t Add(int64_t n) { return value_ += n; }
   int64_t Pid() const { return ::getpid(); }
+  std::string Variable(const std::string& name) const {
+    const char* value = ::getenv(name.c_str());
+    return value == nullptr ? "" : value;
+  }
+  void StopSelf() { context_->StopSelf("I am done"); }
+  void Throw() { throw std::runtime_error("broken inside"); }
+  void Sleep(int64_t ms) { troupe::PauseFor(absl::Milliseconds(ms)); }
+  void Link(troupe::Ref<Worker> other) { context_->Link(other); }
+  void Monitor(troupe::Ref<Worker> other) {
+    context_->Monitor(other, [this](const troupe::ActorLife& life, const troupe::v1::ExitCause& cause) {
+      seen_ += life.path.role + ": " + cause.text() + ";";
+    });
+  }
+  std::string Seen() const { return seen_; }
+  // In a process of its own.
+  absl::StatusOr<troupe::Ref<Worker>> SpawnProcess(const std::string& name, const std::string& program) {
+    troupe::SpawnOptions options = {.name = name, .cpus = 0.1, .worker_binary = program, .restart = {.max = 3}};
+    return context_->Spawn<Worker>(options, 1);
+  }
   void Exit(int64_t code) { ::_exit(static_cast<int>(code)); }
   void Hang() { troupe::PauseFor(absl::Seconds(20)); }
   troupe::Task<int64_t> AskThroughRef(troupe::Ref<Worker> other) { co_return co_await other.Call<&Worker::Pid>(); }
@@ -34,8 +55,10 @@ class Worker : public troupe::Actor {
 
  private:
   int64_t value_;
+  std::string seen_;
   troupe::ActorContext* context_ = nullptr;
 };
-TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Exit, Hang, AskThroughRef, Count, SpawnChild));
+TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Variable, StopSelf, Throw, Sleep, Link, Monitor, Seen,
+                                              SpawnProcess, Exit, Hang, AskThroughRef, Count, SpawnChild));
 
 }  // namespace troupe_test

@@ -4,7 +4,9 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <thread>
 
+#include "runtime/embed/embedded_cluster.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/troupe.h"
@@ -105,6 +107,152 @@ TEST_CASE("Processes: the death of one reaches every waiting caller with its cau
   absl::Status old = worker.Call<&Worker::Pid>().Get().status();
   CHECK(CallErrorKindOf(old) == v1::CallError::CALL_DIED);
   CHECK(CallErrorOf(old).cause().signal() == SIGKILL);
+}
+
+TEST_CASE("Processes: an actor that ends itself ends its process; one that throws lives again as its policy says",
+          "[processes]") {
+  Runtime runtime = Embedded();
+  SpawnOptions options = InProcess("worker");
+  options.restart = {.max = 3, .on_exception = true};
+  options.mailbox.messages_max = 2;
+  options.environment = {{"MODE", "a b=c"}, {"OMP_NUM_THREADS", "7"}};
+  Ref<Worker> first = runtime.Spawn<Worker>(options, 1).value();
+  CHECK(first.Call<&Worker::Variable>("MODE").Get().value() == "a b=c");
+  CHECK(first.Call<&Worker::Variable>("OMP_NUM_THREADS").Get().value() == "7");
+  std::vector<Future<void>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(first.Call<&Worker::Sleep>(50));
+  int overloaded = 0;
+  for (Future<void>& call : calls) overloaded += CallErrorKindOf(call.Get()) == v1::CallError::CALL_OVERLOADED;
+  CHECK(overloaded >= 7);
+
+  (void)first.Call<&Worker::Throw>().Get();
+  absl::StatusOr<Ref<Worker>> next = first;
+  REQUIRE(Eventually([&] {
+    next = runtime.Latest(first);
+    return next.ok() && !(*next == first) && next->Call<&Worker::Pid>().Get().ok();
+  }));
+  absl::Status died = first.Call<&Worker::Pid>().Get().status();
+  CHECK(CallErrorOf(died).cause().exit_code() == 1);
+  CHECK(CallErrorOf(died).cause().text() == "INTERNAL: the method threw: broken inside");
+
+  (void)next->Call<&Worker::StopSelf>().Get();
+  REQUIRE(Eventually([&] { return runtime.Latest(first).status().code() == absl::StatusCode::kNotFound; }));
+  died = next->Call<&Worker::Pid>().Get().status();
+  CHECK(CallErrorKindOf(died) == v1::CallError::CALL_DIED);
+  CHECK(CallErrorOf(died).cause().text() == "I am done");
+  CHECK(runtime.List().empty());
+
+  // The name is free, and its new owner is no successor.
+  Ref<Worker> other = runtime.Spawn<Worker>({.name = "worker"}, 1).value();
+  CHECK(runtime.Latest(first).status().code() == absl::StatusCode::kNotFound);
+  CHECK(runtime.Spawn<Worker>(options, 1).status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(runtime.Stop(other, "enough").ok());
+  CHECK(runtime.Spawn<Worker>(options, 1).ok());
+  CHECK(runtime.Spawn<Worker>({.name = "worker"}, 1).status().code() == absl::StatusCode::kAlreadyExists);
+}
+
+TEST_CASE("Processes: a child ends with its parent, also in a later life", "[processes]") {
+  Runtime runtime = Embedded();
+  Ref<Worker> parent = runtime.Spawn<Worker>({.name = "parent"}, 1).value();
+  Ref<Worker> child =
+      parent.Call<&Worker::SpawnProcess>("child", Program("tests/integration/process_worker")).Get().value();
+  int64_t pid = child.Call<&Worker::Pid>().Get().value();
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
+  absl::StatusOr<Ref<Worker>> next = child;
+  REQUIRE(Eventually([&] {
+    next = runtime.Latest(child);
+    return next.ok() && !(*next == child) && next->Call<&Worker::Pid>().Get().ok();
+  }));
+  pid = next->Call<&Worker::Pid>().Get().value();
+  CHECK(runtime.Stop(parent, "enough").ok());
+  CHECK(Eventually([&] { return !IsAlive(pid); }));
+  CHECK(Eventually([&] { return runtime.Find<Worker>("child").status().code() == absl::StatusCode::kNotFound; }));
+}
+
+TEST_CASE("Processes: a group is placed all or nothing, and ends together", "[processes]") {
+  Runtime runtime = Embedded();
+  // Each of the two would fit.
+  double more_than_half = 0.6 * static_cast<double>(std::thread::hardware_concurrency());
+  absl::Status large = runtime.SpawnGroup<Worker>(2, InProcess("large", more_than_half), 1).status();
+  CHECK(large.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(runtime.List().empty());
+  Group<Worker> group = runtime.SpawnGroup<Worker>(3, InProcess("member", 0.1), 1).value();
+  std::vector<int64_t> pids = group.Broadcast<&Worker::Pid>().All().value();
+  CHECK(runtime.List().size() == 3);
+  CHECK(runtime.Find<Worker>("member.1").value() == group[1]);
+  CHECK(runtime.Spawn<Worker>({.name = "member.2"}, 1).status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK(group[0].Call<&Worker::AskThroughRef>(group[1]).Get().value() == pids[1]);
+  (void)group[1].Call<&Worker::Exit>(3).Get();  // Its policy allows no restart.
+  CHECK(Eventually([&] { return !IsAlive(pids[0]) && !IsAlive(pids[1]) && !IsAlive(pids[2]); }));
+  CHECK(Eventually([&] { return runtime.List().empty(); }));
+}
+
+TEST_CASE("Processes: deaths are told between processes, of jobs of their own, with their cause", "[processes]") {
+  Runtime runtime = Embedded();
+  Ref<Worker> watcher = runtime.Spawn<Worker>(InProcess("watcher", 0.1), 1).value();
+  SpawnOptions options = InProcess("watched", 0.1);
+  options.restart = {.max = 1, .on_exception = true};
+  Ref<Worker> watched = runtime.Spawn<Worker>(options, 1).value();
+  Ref<Worker> linked = runtime.Spawn<Worker>(InProcess("linked", 0.1), 1).value();
+  REQUIRE(watcher.Call<&Worker::Monitor>(watched).Get().ok());
+  REQUIRE(watcher.Call<&Worker::Monitor>(linked).Get().ok());
+  REQUIRE(linked.Call<&Worker::Link>(watched).Get().ok());
+  CHECK(watcher.Call<&Worker::AskThroughRef>(watched).Get().ok());
+  (void)watched.Call<&Worker::Throw>().Get();
+  std::string seen;
+  CHECK(Eventually([&] {
+    seen = watcher.Call<&Worker::Seen>().Get().value();
+    return seen.find("watched: INTERNAL: the method threw: broken inside;") != std::string::npos &&
+           seen.find("linked: linked to " + watched.life().ToString() + ", which ended: INTERNAL") != std::string::npos;
+  }));
+  INFO(seen);
+  absl::Status died = watcher.Call<&Worker::AskThroughRef>(watched).Get().status();
+  CHECK(CallErrorKindOf(died) == v1::CallError::CALL_DIED);
+  CHECK(CallErrorOf(died).cause().text() == "INTERNAL: the method threw: broken inside");
+}
+
+TEST_CASE("Connect: actors of a cluster's head are spawned, called, watched, restarted and stopped", "[processes]") {
+  std::string folder = MakeTemporaryDirectory("connect-test-").value();
+  RpcSecurity security;
+  security.token = Token::Generate();
+  // A head and a node, as a program that embeds them has; this one only knows their address.
+  auto cluster = RegisteredEmbeddedCluster()({folder, security, Program("tools/keeper/troupe_keeper")}).value();
+  {
+    Runtime runtime = Runtime::Connect(cluster->head_target(), security, {.name = "program"}).value();
+    SpawnOptions options = InProcess("worker");
+    options.restart.max = 1;
+    Ref<Worker> here = runtime.Spawn<Worker>({.name = "here"}, 1).value();
+    Ref<Worker> worker = runtime.Spawn<Worker>(options, 10).value();
+    CHECK(worker.Call<&Worker::Add>(5).Get().value() == 15);
+    CHECK(worker.Call<&Worker::AskThroughRef>(here).Get().value() == ::getpid());
+    REQUIRE(here.Call<&Worker::Monitor>(worker).Get().ok());
+    ::kill(static_cast<pid_t>(worker.Call<&Worker::Pid>().Get().value()), SIGKILL);
+    absl::StatusOr<Ref<Worker>> next = worker;
+    REQUIRE(Eventually([&] {
+      next = runtime.Latest(worker);
+      return next.ok() && !(*next == worker) && next->Call<&Worker::Add>(1).Get().ok();
+    }));
+    CHECK(runtime.List().back().restarts == 1);
+    CHECK(here.Call<&Worker::Seen>().Get().value().find("worker: killed by signal 9") == 0);
+    int64_t pid = next->Call<&Worker::Pid>().Get().value();
+    CHECK(runtime.Stop(*next, "enough").ok());
+    CHECK(Eventually([&] { return !IsAlive(pid); }));
+    CHECK(runtime.Find<Worker>("worker").status().code() == absl::StatusCode::kNotFound);
+  }
+  RpcSecurity stranger;
+  stranger.token = Token::Generate();
+  absl::Status refused = Runtime::Connect(cluster->head_target(), stranger).status();
+  CHECK(refused.code() == absl::StatusCode::kUnauthenticated);
+  CHECK(std::string(refused.message()).find("the head at " + cluster->head_target()) == 0);
+
+  std::string target = cluster->head_target();
+  cluster = nullptr;
+  Monotonic begun = MonotonicNow();
+  absl::Status away = Runtime::Connect(target, security).status();
+  CHECK(away.code() == absl::StatusCode::kUnavailable);
+  CHECK(std::string(away.message()).find("the head at " + target) == 0);
+  CHECK(MonotonicNow() - begun < absl::Seconds(15));
+  CHECK(RemoveTree(folder).ok());
 }
 
 }  // namespace
