@@ -54,7 +54,8 @@ ActorCell::ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor
     : class_(actor_class),
       context_(context),
       options_(std::move(options)),
-      own_executor_(options_.executor == nullptr ? std::make_unique<ThreadPool>(ThreadPoolOptions{1, 1}) : nullptr),
+      own_executor_(options_.executor == nullptr ? std::make_unique<ThreadPool>(ThreadPoolOptions{1, 1, options_.idle})
+                                                 : nullptr),
       executor_(options_.executor == nullptr ? own_executor_.get() : options_.executor),
       actor_(std::move(actor)),
       mailbox_(options_.mailbox) {}

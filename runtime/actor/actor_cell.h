@@ -48,6 +48,8 @@ struct ActorCellOptions {
   MailboxLimits mailbox;
   // Outlives the actor. Null: a thread of the actor's own, always the same (what LibTorch and blocking work want).
   Executor* executor = nullptr;
+  // Of the thread of the actor's own, when it has one.
+  std::shared_ptr<IdleWork> idle;
   // In the actor's turn between OnStop (or a failed OnStart) and the destructor: there the server that uses the actor's
   // services is shut down.
   std::function<void()> before_destructor;

@@ -9,7 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/actor/future_state.h"
 #include "runtime/actor/wait_graph.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/ids.h"
 #include "troupe/v1/common.pb.h"
 
@@ -35,9 +37,9 @@ struct StreamWindow {
 };
 
 // Called exactly once, on any thread, soon after the deadline at the latest. Errors carry a CallError (call_error.h).
-using ReplyCallback = std::function<void(absl::StatusOr<std::string>)>;
+using ReplyCallback = Callback<void(absl::StatusOr<std::string>)>;
 // An encoded item of a stream. In order, all before the reply; on any thread, one at a time.
-using ItemCallback = std::function<void(std::string)>;
+using ItemCallback = Callback<void(std::string)>;
 
 struct OutgoingCall {
   std::string method;                            // "Class.Method".
@@ -67,6 +69,9 @@ class CallRouter {
   virtual void Cancel(uint64_t call) = 0;
   // The stream may go on by that much.
   virtual void Grant(uint64_t call, size_t items, size_t bytes) = 0;
+
+  // As PendingCall::WaitReading, of that call.
+  virtual void WaitReading(uint64_t, internal::FutureBase&, Monotonic) {}
 
   // `ended` runs once when that life is known to have ended (now, if it is), on any thread. The id is for Unwatch,
   // after which it does not begin any more; 0: it has run.

@@ -5,6 +5,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,7 +24,8 @@ struct ThreadPool::State {
   std::map<TimerKey, std::function<void()>> timers ABSL_GUARDED_BY(mutex);
   std::map<uint64_t, Monotonic> timer_times ABSL_GUARDED_BY(mutex);
   uint64_t timers_made ABSL_GUARDED_BY(mutex) = 0;
-  int idle ABSL_GUARDED_BY(mutex) = 0;
+  int idle ABSL_GUARDED_BY(mutex) = 0;                          // Asleep.
+  std::optional<std::thread::id> taker ABSL_GUARDED_BY(mutex);  // The one in options.idle.
   int blocked ABSL_GUARDED_BY(mutex) = 0;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   std::list<std::thread> threads ABSL_GUARDED_BY(mutex);
@@ -34,7 +36,37 @@ struct ThreadPool::State {
   }
   // More threads than tasks may use at once: the rest waited for futures and is done with it.
   bool Surplus() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return running - blocked > options.threads; }
+
+  bool Wanted(Monotonic next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return stopping || !tasks.empty() || NextTimer() < next || Surplus();
+  }
+  // It looks by itself when it has taken what there is.
+  void WakeTaker() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (taker.has_value() && taker != std::this_thread::get_id()) options.idle->Wake();
+  }
+  // Idles until there is something to do.
+  void Idle(MutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 };
+
+void ThreadPool::State::Idle(MutexLock& lock) {
+  Monotonic next = NextTimer();
+  if (options.idle != nullptr && !taker.has_value()) {
+    taker = std::this_thread::get_id();
+    mutex.Unlock();
+    bool took = options.idle->Wait(
+        [&] {
+          MutexLock again(mutex);
+          return Wanted(next);
+        },
+        next);
+    mutex.Lock();
+    taker.reset();
+    if (took || Wanted(next)) return;
+  }
+  ++idle;
+  changed.WaitUntil(lock, next, [&] { return Wanted(next); });
+  --idle;
+}
 
 ThreadPool::ThreadPool(ThreadPoolOptions options) : state_(std::make_shared<State>()) {
   if (options.threads <= 0) options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -54,6 +86,7 @@ ThreadPool::~ThreadPool() {
     timers.swap(state_->timers);
     state_->timer_times.clear();
     state_->changed.NotifyAll();
+    state_->WakeTaker();
   }
   for (std::thread& thread : threads) {
     if (thread.get_id() == std::this_thread::get_id()) {
@@ -98,12 +131,7 @@ void ThreadPool::Run(const std::shared_ptr<State>& state) {
           state->threads.erase(self);
           return;
         }
-        Monotonic next = state->NextTimer();
-        ++state->idle;
-        state->changed.WaitUntil(lock, next, [&] {
-          return state->stopping || !state->tasks.empty() || state->NextTimer() < next || state->Surplus();
-        });
-        --state->idle;
+        state->Idle(lock);
       }
     }
     task();
@@ -114,8 +142,11 @@ void ThreadPool::Post(std::function<void()> task) {
   MutexLock lock(state_->mutex);
   if (state_->stopping) return;
   state_->tasks.push_back(std::move(task));
-  // One that idles may have been woken for an earlier task already.
-  if (state_->idle >= static_cast<int>(state_->tasks.size())) {
+  state_->WakeTaker();
+  // Those that sleep may have been woken for earlier tasks already, and the taker takes one.
+  int waiting = static_cast<int>(state_->tasks.size()) - (state_->taker.has_value() ? 1 : 0);
+  if (waiting <= 0) return;
+  if (state_->idle >= waiting) {
     state_->changed.NotifyOne();
   } else if (state_->running - state_->blocked < state_->options.threads &&
              state_->running < state_->options.threads_max) {
@@ -132,8 +163,10 @@ uint64_t ThreadPool::PostAt(Monotonic when, std::function<void()> task) {
   state_->timer_times[id] = when;
   bool may_add =
       state_->running - state_->blocked < state_->options.threads && state_->running < state_->options.threads_max;
-  if (state_->idle == 0 && may_add) AddThread(state_);  // Somebody has to wait for it.
+  bool nobody = state_->idle == 0 && !state_->taker.has_value();
+  if (nobody && may_add) AddThread(state_);  // Somebody has to wait for it.
   if (soonest) state_->changed.NotifyAll();
+  if (soonest) state_->WakeTaker();
   return id;
 }
 
@@ -154,12 +187,14 @@ bool ThreadPool::Wait(internal::FutureBase& future, Monotonic deadline) {
     MutexLock lock(state_->mutex);
     ++state_->blocked;
     bool work = !state_->tasks.empty() || !state_->timers.empty();
-    if (work && state_->idle == 0 && state_->options.threads_max > state_->running) AddThread(state_);
+    bool nobody = state_->idle == 0 && !state_->taker.has_value();
+    if (work && nobody && state_->options.threads_max > state_->running) AddThread(state_);
   }
   bool set = future.WaitHere(deadline);
   MutexLock lock(state_->mutex);
   --state_->blocked;
   if (state_->idle > 0 && state_->Surplus()) state_->changed.NotifyOne();
+  if (state_->idle == 0 && state_->Surplus()) state_->WakeTaker();
   return set;
 }
 

@@ -28,11 +28,25 @@ class Executor {
   virtual bool simulated() const { return false; }
 };
 
+// What an idle thread of an executor does instead of sleeping: it takes this process' messages, so that nobody has to
+// wake it for them.
+class IdleWork {
+ public:
+  virtual ~IdleWork() = default;
+  // One thread at a time. Until `done()`, asked after each look, or `deadline`. False: there is nothing to take now, or
+  // others do it.
+  virtual bool Wait(const std::function<bool()>& done, Monotonic deadline) = 0;
+  // Any thread: it asks `done` again.
+  virtual void Wake() = 0;
+};
+
 struct ThreadPoolOptions {
   int threads = 0;  // 0: as many as the machine has cores.
   // While tasks wait for futures, others run on further threads, up to that many in all; beyond it they queue. 1: all
   // tasks run on one thread, always the same.
   int threads_max = 256;
+  // Of one of the idle threads; null: they sleep.
+  std::shared_ptr<IdleWork> idle;
 };
 
 class ThreadPool : public Executor {

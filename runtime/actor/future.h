@@ -46,8 +46,8 @@ class FutureState : public FutureBase {
     Observers observers;
     {
       MutexLock lock(mutex_);
-      if (set_) return;
-      set_ = true;
+      if (IsSet()) return;
+      set_.store(true, std::memory_order_release);
       observers.swap(observers_);
       if (callback_) {
         callback = std::move(callback_);
@@ -55,6 +55,7 @@ class FutureState : public FutureBase {
         result_.emplace(std::move(result));
         changed_.NotifyAll();
       }
+      if (waker_ != nullptr) waker_->Wake();
     }
     for (auto& [id, observer] : observers) observer();
     if (callback) callback(std::move(result));
@@ -64,7 +65,7 @@ class FutureState : public FutureBase {
     std::optional<Result> result;
     {
       MutexLock lock(mutex_);
-      if (!set_) {
+      if (!IsSet()) {
         callback_ = std::move(callback);
         return;
       }
@@ -72,6 +73,13 @@ class FutureState : public FutureBase {
       result = std::exchange(result_, std::nullopt);
     }
     callback(*std::move(result));
+  }
+
+  // Of the promises, which share it with the future: the last that goes without a result sets one.
+  void AddPromise() { promises_.fetch_add(1, std::memory_order_relaxed); }
+  void DropPromise() {
+    if (promises_.fetch_sub(1, std::memory_order_acq_rel) > 1 || IsSet()) return;
+    Set(absl::UnavailableError("the promise was dropped without a result"));
   }
 
   Result Take() {
@@ -85,6 +93,7 @@ class FutureState : public FutureBase {
  private:
   std::optional<Result> result_ ABSL_GUARDED_BY(mutex_);
   Callback callback_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int> promises_{0};
 };
 
 }  // namespace internal
@@ -146,22 +155,31 @@ class Promise {
  public:
   using Result = typename Future<R>::Result;
 
-  // `future` may be taken once.
-  Promise() : share_(std::make_shared<Share>()) {}
-  Future<R> TakeFuture() { return Future<R>(share_->state); }
+  using State = internal::FutureState<Result>;
+
+  Promise() : Promise(std::make_shared<State>()) {}
+  // For Ref: a state that is a call's.
+  explicit Promise(std::shared_ptr<State> state) : state_(std::move(state)) { state_->AddPromise(); }
+  Promise(const Promise& other) : state_(other.state_) {
+    if (state_ != nullptr) state_->AddPromise();
+  }
+  Promise(Promise&& other) noexcept = default;
+  Promise& operator=(Promise other) noexcept {
+    state_.swap(other.state_);
+    return *this;
+  }
+  ~Promise() {
+    if (state_ != nullptr) state_->DropPromise();
+  }
+
+  // It may be taken once.
+  Future<R> TakeFuture() { return Future<R>(state_); }
 
   // The first result counts.
-  void Set(Result result) const { share_->state->Set(std::move(result)); }
-
-  // For Ref: the call that the future answers. Before the future is shared.
-  void SetCall(std::shared_ptr<internal::PendingCall> call) { share_->state->SetCall(std::move(call)); }
+  void Set(Result result) const { state_->Set(std::move(result)); }
 
  private:
-  struct Share {
-    std::shared_ptr<internal::FutureState<Result>> state = std::make_shared<internal::FutureState<Result>>();
-    ~Share() { state->Set(absl::UnavailableError("the promise was dropped without a result")); }
-  };
-  std::shared_ptr<Share> share_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace troupe

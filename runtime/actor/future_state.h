@@ -3,9 +3,9 @@
 // answers. Internal to future.h, wait.h and the executors.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,6 +19,17 @@ struct ActorLife;
 
 namespace internal {
 
+class FutureBase;
+
+// Wakes a thread that waits in a way of its own. Any thread; does nothing on the thread that waits.
+class Waker {
+ public:
+  virtual void Wake() = 0;
+
+ protected:
+  ~Waker() = default;
+};
+
 // The call that a future answers. `waited_for` lets an actor that waits find out that it waits for itself; it is null
 // where the answer does not need the callee's turn (methods that return a Future).
 class PendingCall {
@@ -26,21 +37,22 @@ class PendingCall {
   virtual ~PendingCall() = default;
   virtual void Cancel() = 0;
   virtual const ActorLife* waited_for() const = 0;
+  // Waits for `future`, the one that it answers, by taking this process' messages on this thread, so that nobody has to
+  // be woken. Returns when it is set, at the deadline, or at once where that cannot be done.
+  virtual void WaitReading(FutureBase&, Monotonic) {}
 };
 
 class FutureBase {
  public:
   virtual ~FutureBase() = default;
 
-  bool IsSet() const {
-    MutexLock lock(mutex_);
-    return set_;
-  }
+  bool IsSet() const { return set_.load(std::memory_order_acquire); }
 
-  // On this thread's condition variable, whatever the thread is.
+  // On this thread, whatever the thread is.
   bool WaitHere(Monotonic deadline) {
+    if (call_ != nullptr) call_->WaitReading(*this, deadline);
     MutexLock lock(mutex_);
-    return changed_.WaitUntil(lock, deadline, [this] { return set_; });
+    return changed_.WaitUntil(lock, deadline, [this] { return IsSet(); });
   }
 
   // `observer` runs once when the result is there (now, if it is), on the thread that brings it, and takes nothing. The
@@ -48,7 +60,7 @@ class FutureBase {
   uint64_t Observe(std::function<void()> observer) {
     {
       MutexLock lock(mutex_);
-      if (!set_) {
+      if (!IsSet()) {
         observers_.emplace_back(++observers_made_, std::move(observer));
         return observers_made_;
       }
@@ -61,21 +73,34 @@ class FutureBase {
     std::erase_if(observers_, [id](const auto& observer) { return observer.first == id; });
   }
 
-  // Before the state is shared.
-  void SetCall(std::shared_ptr<PendingCall> call) { call_ = std::move(call); }
-  PendingCall* call() const { return call_.get(); }
+  // `waker` is woken when it is set, until ClearWaker. False: it is set, or another one stands there.
+  bool SetWaker(Waker* waker) {
+    MutexLock lock(mutex_);
+    if (IsSet() || waker_ != nullptr) return false;
+    waker_ = waker;
+    return true;
+  }
+  void ClearWaker() {
+    MutexLock lock(mutex_);
+    waker_ = nullptr;
+  }
+
+  // Before the state is shared. `call` lives as long as this does.
+  void SetCall(PendingCall* call) { call_ = call; }
+  PendingCall* call() const { return call_; }
 
  protected:
   using Observers = std::vector<std::pair<uint64_t, std::function<void()>>>;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  bool set_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> set_{false};  // Changed under the mutex.
   Observers observers_ ABSL_GUARDED_BY(mutex_);
+  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
  private:
   uint64_t observers_made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::shared_ptr<PendingCall> call_;
+  PendingCall* call_ = nullptr;
 };
 
 // How the current thread waits for futures, where it is not enough to sleep: a handler's thread tells its executor, and

@@ -2,7 +2,6 @@
 // What the types of a method say: its arguments, its result on the wire, and how an encoded call of it is run.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include "runtime/actor/strand.h"
 #include "runtime/actor/stream.h"
 #include "runtime/actor/task.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
@@ -29,7 +29,7 @@ class Actor;
 namespace internal {
 
 // Takes the encoded result once; from any thread. Empty for one-way messages.
-using MethodReply = std::function<void(absl::StatusOr<std::string>)>;
+using MethodReply = Callback<void(absl::StatusOr<std::string>)>;
 
 struct Invocation {
   std::string arguments;

@@ -28,17 +28,24 @@ namespace troupe {
 
 namespace internal {
 
-// A call of this process that a Future answers.
-class RoutedCall : public PendingCall {
+// A call of this process and the state of the future that answers it, in one.
+template <typename Result>
+class CallState final : public FutureState<Result>, public PendingCall {
  public:
-  RoutedCall(std::shared_ptr<CallRouter> router, std::shared_ptr<const ActorAddress> target, bool needs_turn)
-      : router_(std::move(router)), target_(std::move(target)), needs_turn_(needs_turn) {}
+  CallState(std::shared_ptr<CallRouter> router, std::shared_ptr<const ActorAddress> target, bool needs_turn)
+      : router_(std::move(router)), target_(std::move(target)), needs_turn_(needs_turn) {
+    this->SetCall(this);
+  }
 
+  const std::shared_ptr<CallRouter>& router() const { return router_; }
   void SetId(uint64_t id) { id_.store(id, std::memory_order_release); }
   void Cancel() override {
     if (uint64_t id = id_.load(std::memory_order_acquire); id != 0) router_->Cancel(id);
   }
   const ActorLife* waited_for() const override { return needs_turn_ ? &target_->life : nullptr; }
+  void WaitReading(FutureBase& future, Monotonic deadline) override {
+    if (uint64_t id = id_.load(std::memory_order_acquire); id != 0) router_->WaitReading(id, future, deadline);
+  }
 
  private:
   const std::shared_ptr<CallRouter> router_;
@@ -77,17 +84,17 @@ class Ref {
     static_assert(!internal::StreamItem<typename Traits::Returns>::kIsStream, "the method yields a stream: use Stream");
     constexpr bool kNeedsTurn = !internal::kIsFuture<typename Traits::Returns> &&
                                 !TroupeReentrant(static_cast<const T*>(nullptr), internal::MethodTag<kMethod>{});
-    Promise<Result> promise;
     if (router_ == nullptr) return Future<Result>::Of(Nobody());
-    auto pending = std::make_shared<internal::RoutedCall>(router_, address_, kNeedsTurn);
-    promise.SetCall(pending);
+    using State = internal::CallState<typename Future<Result>::Result>;
+    auto state = std::make_shared<State>(router_, address_, kNeedsTurn);
+    Promise<Result> promise(state);
     Future<Result> future = promise.TakeFuture();
     OutgoingCall call = Outgoing<kMethod>(timeout_.value_or(kCallTimeoutDefault), std::forward<Args>(args)...);
     call.retries = TroupeRetries(static_cast<const T*>(nullptr), internal::MethodTag<kMethod>{});
-    call.reply = [promise = std::move(promise), router = router_](const absl::StatusOr<std::string>& reply) {
-      promise.Set(internal::DecodeResult<Result>(reply, router));
+    call.reply = [promise = std::move(promise), raw = state.get()](const absl::StatusOr<std::string>& reply) {
+      promise.Set(internal::DecodeResult<Result>(reply, raw->router()));
     };
-    pending->SetId(router_->Call(*address_, std::move(call)));
+    state->SetId(router_->Call(*address_, std::move(call)));
     return future;
   }
 
