@@ -97,7 +97,7 @@ void Simulation::World::PassTimeTo(Monotonic time) {
   now_ = std::max(now_, time);
   for (OpenCall& call : calls_.TakeExpired(now_)) {
     if (call.sink != nullptr) call.sink->Cancel();
-    call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method + " of " + call.target.ToString() +
+    call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method() + " of " + call.target().ToString() +
                                                                  " did not answer in time; it may have run"));
   }
   PostDueTimers();
@@ -151,8 +151,7 @@ uint64_t Simulation::World::Call(const ActorAddress& target, OutgoingCall outgoi
   }
   std::string from = Sender(), to = target.life.path.role, method = outgoing.method;
   OpenCall call;
-  call.target = target.life;
-  call.method = method;
+  call.route = std::make_shared<const CallRoute>(CallRoute{target.life, method});
   call.deadline = now_ + std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
   call.bytes = outgoing.arguments.size();
   call.reply = std::move(outgoing.reply);
@@ -200,8 +199,8 @@ void Simulation::World::Cancel(uint64_t id) {
   std::optional<OpenCall> call = calls_.Take(id);
   if (!call.has_value()) return;
   if (call->sink != nullptr) call->sink->Cancel();
-  host_.CancelCall(call->target, {this, id});
-  call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED, call->method + " was cancelled; it may have run"));
+  host_.CancelCall(call->target(), {this, id});
+  call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED, call->method() + " was cancelled; it may have run"));
 }
 
 void Simulation::World::Grant(uint64_t id, size_t items, size_t bytes) {
@@ -221,7 +220,7 @@ void Simulation::World::MarkDead(const ActorLife& life, const v1::ExitCause& cau
   if (!told.has_value()) return;
   for (const DeathBook::Told& watcher : *told) watcher.ended(watcher.life, cause);
   for (OpenCall& call : calls_.TakeTarget(life)) {
-    call.reply(DiedStatus(call.target.ToString() + " died: " + cause.text() + "; the call may have run", cause));
+    call.reply(DiedStatus(call.target().ToString() + " died: " + cause.text() + "; the call may have run", cause));
   }
 }
 

@@ -2,8 +2,15 @@
 #include "runtime/transport/call_table.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace troupe {
+namespace {
+
+// Below that many the heap is not made anew.
+constexpr size_t kDeadlinesMin = 4096;
+
+}  // namespace
 
 absl::StatusOr<uint64_t> CallTable::Add(OpenCall&& call) {
   if (calls_.size() >= limits_.calls_max) {
@@ -15,7 +22,7 @@ absl::StatusOr<uint64_t> CallTable::Add(OpenCall&& call) {
   }
   call.id = next_id_++;
   bytes_ += call.bytes;
-  deadlines_.emplace(call.deadline, call.id);
+  AddDeadline(call.deadline, call.id);
   uint64_t id = call.id;
   calls_.emplace(id, std::move(call));
   return id;
@@ -26,14 +33,13 @@ std::optional<OpenCall> CallTable::Take(uint64_t id) {
   if (found == calls_.end()) return std::nullopt;
   OpenCall call = std::move(found->second);
   calls_.erase(found);
-  deadlines_.erase({call.deadline, id});
   bytes_ -= call.bytes;
   return call;
 }
 
 void CallTable::PutBack(OpenCall call) {
   bytes_ += call.bytes;
-  deadlines_.emplace(call.deadline, call.id);
+  AddDeadline(call.deadline, call.id);
   uint64_t id = call.id;
   calls_.emplace(id, std::move(call));
 }
@@ -45,10 +51,30 @@ const OpenCall* CallTable::Find(uint64_t id) const {
 
 std::vector<OpenCall> CallTable::TakeExpired(Monotonic now) {
   std::vector<OpenCall> taken;
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    taken.push_back(*Take(deadlines_.begin()->second));
+  while (!deadlines_.empty() && deadlines_.front().first <= now) {
+    auto [deadline, id] = deadlines_.front();
+    PopDeadline();
+    const OpenCall* call = Find(id);
+    if (call != nullptr && call->deadline == deadline) taken.push_back(*Take(id));
   }
   return taken;
+}
+
+void CallTable::AddDeadline(Monotonic deadline, uint64_t id) {
+  if (deadlines_.size() >= kDeadlinesMin && deadlines_.size() > 4 * calls_.size()) DropStaleDeadlines();
+  deadlines_.emplace_back(deadline, id);
+  std::push_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
+}
+
+void CallTable::PopDeadline() const {
+  std::pop_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
+  deadlines_.pop_back();
+}
+
+void CallTable::DropStaleDeadlines() {
+  deadlines_.clear();
+  for (const auto& [id, call] : calls_) deadlines_.emplace_back(call.deadline, id);
+  std::make_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
 }
 
 template <typename Predicate>
@@ -69,7 +95,7 @@ std::vector<OpenCall> CallTable::TakeStream(uint64_t stream) {
 
 std::vector<OpenCall> CallTable::TakeTarget(const ActorLife& life) {
   return TakeIf([&life](const OpenCall& call) {
-    return call.target.path == life.path && call.target.incarnation <= life.incarnation;
+    return call.target().path == life.path && call.target().incarnation <= life.incarnation;
   });
 }
 
@@ -78,7 +104,12 @@ std::vector<OpenCall> CallTable::TakeAll() {
 }
 
 Monotonic CallTable::NextDeadline() const {
-  return deadlines_.empty() ? Monotonic::Infinite() : deadlines_.begin()->first;
+  while (!deadlines_.empty()) {
+    const OpenCall* call = Find(deadlines_.front().second);
+    if (call != nullptr && call->deadline == deadlines_.front().first) return call->deadline;
+    PopDeadline();
+  }
+  return Monotonic::Infinite();
 }
 
 }  // namespace troupe

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "runtime/actor/stream_sink.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/monotonic.h"
+#include "runtime/transport/envelope.h"
 
 namespace troupe {
 
@@ -29,8 +29,7 @@ struct CallTableLimits {
 struct OpenCall {
   uint64_t id = 0;      // Given by Add; grows.
   uint64_t stream = 0;  // Of the connection it was sent on; 0: within the process.
-  ActorLife target;
-  std::string method;
+  std::shared_ptr<const CallRoute> route;
   Monotonic deadline;
   size_t bytes = 0;
   ReplyCallback reply;
@@ -40,6 +39,8 @@ struct OpenCall {
   int retries_left = 0;
   bool acknowledges = false;
   std::string arguments;
+  const ActorLife& target() const { return route->target; }
+  const std::string& method() const { return route->method; }
   bool streams() const { return item != nullptr || sink != nullptr; }
 };
 
@@ -68,6 +69,9 @@ class CallTable {
   size_t bytes() const { return bytes_; }
 
  private:
+  void AddDeadline(Monotonic deadline, uint64_t id);
+  void DropStaleDeadlines();
+  void PopDeadline() const;
   template <typename Predicate>
   std::vector<OpenCall> TakeIf(Predicate predicate);
 
@@ -75,7 +79,9 @@ class CallTable {
   uint64_t next_id_ = 1;
   size_t bytes_ = 0;
   std::unordered_map<uint64_t, OpenCall> calls_;
-  std::set<std::pair<Monotonic, uint64_t>> deadlines_;
+  // A heap with the soonest first. Most calls end sooner: theirs are found not to be open when they come up, or when
+  // the heap is made anew.
+  mutable std::vector<std::pair<Monotonic, uint64_t>> deadlines_;
 };
 
 }  // namespace troupe

@@ -50,6 +50,12 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
   // Never refused: for grants and cancels, whose number open calls bound. Nothing happens after the end.
   void SendAlways(Envelope&& envelope) { static_cast<void>(SendOr(std::move(envelope), true)); }
 
+  // Takes what comes on this thread until `future` is set or the deadline, where the channel can do that.
+  void WaitReading(internal::FutureBase& future, Monotonic deadline) {
+    FrameChannel* channel = connected_.load(std::memory_order_acquire);
+    if (channel != nullptr) channel->WaitReading(future, deadline);
+  }
+
   // Ends it, unless the other process has greeted.
   void GiveUp();
   bool given_up() const { return given_up_.load(); }

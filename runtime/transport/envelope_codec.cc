@@ -77,17 +77,20 @@ absl::StatusOr<absl::Status> TakeError(FieldReader& fields) {
 
 }  // namespace
 
-uint32_t EnvelopeWriter::RouteOf(const Envelope& call, std::string& out) {
-  std::pair<ActorLife, std::string> key(call.target, call.method);
-  if (auto found = routes_.find(key); found != routes_.end()) return found->second;
-  if (routes_.size() >= kRoutesMax) routes_.clear();
-  auto route = static_cast<uint32_t>(routes_.size());
-  RecordScope record(kRoute, out);
-  PutNumber(route, out);
-  PutLife(call.target, out);
-  PutText(call.method, out);
-  routes_.emplace(std::move(key), route);
-  return route;
+uint32_t EnvelopeWriter::RouteOf(const std::shared_ptr<const CallRoute>& route, std::string& out) {
+  if (route.get() == last_) return last_number_;
+  auto found = routes_.find(route);
+  if (found == routes_.end()) {
+    if (routes_.size() >= kRoutesMax) routes_.clear();
+    found = routes_.emplace(route, static_cast<uint32_t>(routes_.size())).first;
+    RecordScope record(kRoute, out);
+    PutNumber(found->second, out);
+    PutLife(route->target, out);
+    PutText(route->method, out);
+  }
+  last_ = route.get();
+  last_number_ = found->second;
+  return last_number_;
 }
 
 void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
@@ -95,7 +98,7 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
     case Envelope::Kind::kNone:
       return;
     case Envelope::Kind::kCall: {
-      uint32_t route = RouteOf(envelope, out);
+      uint32_t route = RouteOf(envelope.route, out);
       RecordScope record(kCall, out);
       PutNumber(static_cast<uint8_t>((envelope.streams ? kStreams : 0) | (envelope.repeats ? kRepeats : 0)), out);
       PutNumber(route, out);
@@ -126,7 +129,7 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
     case Envelope::Kind::kCancel: {
       RecordScope record(kCancel, out);
       PutNumber(envelope.call_id, out);
-      PutLife(envelope.target, out);
+      PutLife(envelope.route->target, out);
       return;
     }
     case Envelope::Kind::kAck: {
@@ -140,14 +143,16 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
 absl::Status EnvelopeReader::ReadRoute(std::string_view record) {
   FieldReader fields(record);
   auto route = fields.Take<uint32_t>();
-  Route read = {TakeLife(fields), fields.TakeText()};
+  CallRoute read;
+  read.target = TakeLife(fields);
+  read.method = fields.TakeText();
   if (absl::Status end = fields.End("a route"); !end.ok()) return end;
   if (route > routes_.size() || route >= EnvelopeWriter::kRoutesMax) {
     return absl::InvalidArgumentError("route " + std::to_string(route) + " came where " +
                                       std::to_string(routes_.size()) + " was the next");
   }
   if (route == routes_.size()) routes_.emplace_back();
-  routes_[route] = std::move(read);
+  routes_[route] = std::make_shared<const CallRoute>(std::move(read));
   return absl::OkStatus();
 }
 
@@ -179,8 +184,7 @@ absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
       if (route >= routes_.size()) {
         return absl::InvalidArgumentError("a call on route " + std::to_string(route) + ", which is not known");
       }
-      envelope.target = routes_[route].target;
-      envelope.method = routes_[route].method;
+      envelope.route = routes_[route];
       return envelope;
     }
     case kReply:
@@ -206,7 +210,7 @@ absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
     case kCancel:
       envelope.kind = Envelope::Kind::kCancel;
       envelope.call_id = fields.Take<uint64_t>();
-      envelope.target = TakeLife(fields);
+      envelope.route = std::make_shared<const CallRoute>(CallRoute{TakeLife(fields), ""});
       break;
     case kAck:
       envelope.kind = Envelope::Kind::kAck;

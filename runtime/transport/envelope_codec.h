@@ -17,12 +17,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "runtime/transport/envelope.h"
 
@@ -36,8 +36,11 @@ class EnvelopeWriter {
   void Write(const Envelope& envelope, std::string& out);
 
  private:
-  uint32_t RouteOf(const Envelope& call, std::string& out);
-  std::map<std::pair<ActorLife, std::string>, uint32_t> routes_;
+  uint32_t RouteOf(const std::shared_ptr<const CallRoute>& route, std::string& out);
+  // Those that were told; holding them keeps their addresses from being used again. The last one is asked for most.
+  absl::flat_hash_map<std::shared_ptr<const CallRoute>, uint32_t> routes_;
+  const CallRoute* last_ = nullptr;
+  uint32_t last_number_ = 0;
 };
 
 class EnvelopeReader {
@@ -46,12 +49,8 @@ class EnvelopeReader {
   absl::StatusOr<Envelope> Read(std::string_view record);
 
  private:
-  struct Route {
-    ActorLife target;
-    std::string method;
-  };
   absl::Status ReadRoute(std::string_view record);
-  std::vector<Route> routes_;
+  std::vector<std::shared_ptr<const CallRoute>> routes_;
 };
 
 }  // namespace troupe

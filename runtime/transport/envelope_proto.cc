@@ -31,8 +31,8 @@ void Take(const v1::RetryKey& key, Envelope& envelope) {
 
 void PutCall(Envelope&& envelope, v1::ActorCall& call) {
   call.set_call_id(envelope.call_id);
-  *call.mutable_target() = envelope.target.ToProto();
-  call.set_method(std::move(envelope.method));
+  *call.mutable_target() = envelope.route->target.ToProto();
+  call.set_method(envelope.route->method);
   call.set_arguments(std::move(envelope.bytes));
   call.set_deadline_ms(std::max<int64_t>(absl::ToInt64Milliseconds(envelope.timeout), 1));
   if (envelope.streams) Put(envelope, *call.mutable_window());
@@ -41,8 +41,8 @@ void PutCall(Envelope&& envelope, v1::ActorCall& call) {
 void TakeCall(v1::ActorCall& call, Envelope& envelope) {
   envelope.kind = Envelope::Kind::kCall;
   envelope.call_id = call.call_id();
-  envelope.target = ActorLife::FromProto(call.target());
-  envelope.method = std::move(*call.mutable_method());
+  envelope.route = std::make_shared<const CallRoute>(
+      CallRoute{ActorLife::FromProto(call.target()), std::move(*call.mutable_method())});
   envelope.bytes = std::move(*call.mutable_arguments());
   envelope.timeout = absl::Milliseconds(std::max<int64_t>(call.deadline_ms(), 0));
   envelope.streams = call.has_window();
@@ -92,7 +92,7 @@ v1::Envelope ToProto(Envelope&& envelope) {
       break;
     case Envelope::Kind::kCancel:
       proto.mutable_cancel()->set_call_id(envelope.call_id);
-      *proto.mutable_cancel()->mutable_target() = envelope.target.ToProto();
+      *proto.mutable_cancel()->mutable_target() = envelope.route->target.ToProto();
       break;
     case Envelope::Kind::kAck:
       Put(envelope, *proto.mutable_ack()->mutable_key());
@@ -118,7 +118,7 @@ Envelope FromProto(v1::Envelope&& proto) {
   } else if (proto.has_cancel()) {
     envelope.kind = Envelope::Kind::kCancel;
     envelope.call_id = proto.cancel().call_id();
-    envelope.target = ActorLife::FromProto(proto.cancel().target());
+    envelope.route = std::make_shared<const CallRoute>(CallRoute{ActorLife::FromProto(proto.cancel().target()), ""});
   } else if (proto.has_ack()) {
     envelope.kind = Envelope::Kind::kAck;
     Take(proto.ack().key(), envelope);

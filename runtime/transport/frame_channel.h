@@ -4,6 +4,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "runtime/actor/future_state.h"
 #include "runtime/transport/envelope.h"
 
 namespace troupe {
@@ -30,6 +31,9 @@ class FrameChannel {
   virtual void SendAlways(Envelope&& envelope) = 0;
   // Any thread: ends it; the other process is told why, if it can be.
   virtual void End(const absl::Status& why) = 0;
+
+  // Takes what comes on this thread until `future` is set or the deadline; returns at once where that cannot be done.
+  virtual void WaitReading(internal::FutureBase&, Monotonic) {}
 };
 
 }  // namespace troupe

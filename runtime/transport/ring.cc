@@ -180,6 +180,7 @@ bool RingEnd::HasWork() const {
 }
 
 bool RingEnd::Spin(absl::Duration spin) const {
+  if (spin <= absl::ZeroDuration()) return false;
   for (Monotonic end = MonotonicNow() + spin; MonotonicNow() < end;) {
     for (int i = 0; i < 32; ++i) {
       if (HasWork()) return true;

@@ -98,6 +98,7 @@ struct Peers {
     auto* context = new ActorContext(setting, *transport, nullptr);
     ActorCellOptions options;
     options.mailbox.messages_max = 4 * kInFlight;
+    options.idle = (*transport)->idle_work();
     auto* cell = new std::shared_ptr<ActorCell>(std::make_shared<ActorCell>(
         *ActorRegistry::Global().Find("Adder").value(), std::make_unique<Adder>(), *context, options));
     TROUPE_CHECK((*cell)->Start().ok(), "start");

@@ -20,10 +20,15 @@ constexpr size_t kRing = kRingBytesMin;
 constexpr uint64_t kEpoch = 7;
 constexpr size_t kRings = 4096;  // Where the bytes of side 0's ring begin.
 
+bool Same(const std::shared_ptr<const CallRoute>& a, const std::shared_ptr<const CallRoute>& b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  return a->target == b->target && a->method == b->method;
+}
+
 bool Same(const Envelope& a, const Envelope& b) {
   return a.kind == b.kind && a.streams == b.streams && a.repeats == b.repeats && a.call_id == b.call_id &&
-         a.target == b.target && a.method == b.method && a.bytes == b.bytes && a.timeout == b.timeout &&
-         a.items == b.items && a.item_bytes == b.item_bytes && a.caller == b.caller && a.number == b.number &&
+         Same(a.route, b.route) && a.bytes == b.bytes && a.timeout == b.timeout && a.items == b.items &&
+         a.item_bytes == b.item_bytes && a.caller == b.caller && a.number == b.number &&
          a.status.code() == b.status.code() && a.status.message() == b.status.message();
 }
 

@@ -17,6 +17,8 @@ namespace {
 // A process that is stopped or hangs does not answer; gRPC is tried instead.
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(2);
 constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
+// Of a thread that would read while another one does.
+constexpr int kIdleTries = 4;
 // After an accept that failed (out of descriptors).
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(50);
 
@@ -26,16 +28,28 @@ absl::Status CheckUser(const UnixSocket& socket) {
   return absl::PermissionDeniedError("the other process is of user " + std::to_string(peer.uid));
 }
 
+// What is there. A side that closed with something unread makes the first look an error, before what it said.
+absl::StatusOr<UnixPacket> Take(UnixSocket& socket, Monotonic deadline) {
+  absl::StatusOr<UnixPacket> packet = socket.Receive(kRingPacketBytesMax, deadline);
+  if (packet.ok() || absl::IsDeadlineExceeded(packet.status())) return packet;
+  absl::StatusOr<UnixPacket> second = socket.Receive(kRingPacketBytesMax, Monotonic());
+  return second.ok() ? std::move(second) : std::move(packet);
+}
+
 void Tell(UnixSocket& socket, const absl::Status& status) {
   static_cast<void>(socket.Send(EncodeRingStatus(status), {}, Monotonic()));
 }
 
 }  // namespace
 
-class RingChannel final : public FrameChannel {
+class RingChannel final : public FrameChannel,
+                          private internal::Waker,
+                          public std::enable_shared_from_this<RingChannel> {
  public:
-  RingChannel(UnixSocket socket, std::unique_ptr<RingEnd> end, const RingPipeOptions& options)
-      : socket_(std::move(socket)),
+  // `served_by`: the hub whose idle threads may read it; null: none.
+  RingChannel(UnixSocket socket, std::unique_ptr<RingEnd> end, const RingPipeOptions& options, RingHub* served_by)
+      : served_by_(served_by),
+        socket_(std::move(socket)),
         pipe_(std::move(end), options, [this](std::string_view record) { return TakeRecord(record); }) {}
 
   absl::Status Send(Envelope&& envelope) override {
@@ -45,6 +59,11 @@ class RingChannel final : public FrameChannel {
     static_cast<void>(pipe_.Send(true, [&](std::string& out) { writer_.Write(envelope, out); }));
   }
   void End(const absl::Status& why) override { pipe_.End(why, false); }
+  void WaitReading(internal::FutureBase& future, Monotonic deadline) override {
+    if (!future.SetWaker(this)) return;
+    pipe_.ReadUntil([&future] { return future.IsSet(); }, deadline);
+    future.ClearWaker();
+  }
 
   void SetSink(std::shared_ptr<EnvelopeSink> sink) { sink_ = std::move(sink); }
   const std::shared_ptr<EnvelopeSink>& sink() const { return sink_; }
@@ -55,9 +74,15 @@ class RingChannel final : public FrameChannel {
   absl::Status TakeRecord(std::string_view record) {
     absl::StatusOr<Envelope> envelope = reader_.Read(record);
     if (!envelope.ok()) return envelope.status();
+    if (served_by_ != nullptr && served_by_->busy_now_.load(std::memory_order_relaxed) != this) {
+      served_by_->SetBusy(this);
+    }
     return envelope->kind == Envelope::Kind::kNone ? absl::OkStatus() : sink_->Take(*std::move(envelope));
   }
 
+  void Wake() override { pipe_.WakeReader(); }
+
+  RingHub* const served_by_;
   UnixSocket socket_;
   EnvelopeWriter writer_;               // Under the pipe's lock for writing.
   EnvelopeReader reader_;               // Of the thread that reads.
@@ -78,7 +103,7 @@ absl::Status RingHub::Serve(const std::string& path, Accept accept) {
   TROUPE_RETURN_IF_ERROR(StartWatcher());
   listener_ = std::make_shared<UnixListener>(std::move(listener));
   accept_ = std::move(accept);
-  Wake();
+  WakeWatcher();
   return absl::OkStatus();
 }
 
@@ -88,7 +113,7 @@ void RingHub::Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, 
     if (!socket.ok()) return dialed(socket.status());
     absl::StatusOr<std::unique_ptr<RingEnd>> end = Offer(*socket);
     if (!end.ok()) return dialed(end.status());
-    auto channel = std::make_shared<RingChannel>(*std::move(socket), *std::move(end), options_.pipe);
+    auto channel = std::make_shared<RingChannel>(*std::move(socket), *std::move(end), options_.pipe, nullptr);
     channel->SetSink(sink);
     sink->Greeted();
     dialed(channel);
@@ -99,7 +124,7 @@ void RingHub::Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, 
 
 absl::StatusOr<UnixPacket> RingHub::Receive(UnixSocket& socket) {
   for (const Monotonic limit = MonotonicNow() + kHandshakeTimeout; MonotonicNow() < limit;) {
-    absl::StatusOr<UnixPacket> packet = socket.Receive(kRingPacketBytesMax, MonotonicNow() + kStopPoll);
+    absl::StatusOr<UnixPacket> packet = Take(socket, MonotonicNow() + kStopPoll);
     if (!absl::IsDeadlineExceeded(packet.status())) return packet;
     MutexLock lock(mutex_);
     if (stopping_) return absl::CancelledError("this process is stopping");
@@ -118,9 +143,11 @@ absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::Offer(UnixSocket& socket) {
                           SharedMemory::Create("troupe-rings", RingEnd::MemoryBytes(options_.ring_bytes)));
   UniqueFd fd = memory.TakeDescriptor();
   std::unique_ptr<RingEnd> end = RingEnd::Create(std::move(memory), options_.ring_bytes, offer.epoch);
-  TROUPE_RETURN_IF_ERROR(socket.Send(EncodeOffer(offer), {fd.get()}, MonotonicNow() + kHandshakeTimeout));
-  TROUPE_ASSIGN_OR_RETURN(UnixPacket answer, Receive(socket));
-  TROUPE_RETURN_IF_ERROR(DecodeRingStatus(answer.bytes));
+  absl::Status sent = socket.Send(EncodeOffer(offer), {fd.get()}, MonotonicNow() + kHandshakeTimeout);
+  absl::StatusOr<UnixPacket> answer = Receive(socket);  // Perhaps it was refused before it was sent.
+  if (answer.ok()) TROUPE_RETURN_IF_ERROR(DecodeRingStatus(answer->bytes));
+  TROUPE_RETURN_IF_ERROR(sent);
+  if (!answer.ok()) return answer.status();
   return end;
 }
 
@@ -132,7 +159,7 @@ void RingHub::Answer(UnixSocket socket) {
   }
   RingPipeOptions pipe = options_.pipe;
   pipe.pauses = true;
-  auto channel = std::make_shared<RingChannel>(std::move(socket), *std::move(end), pipe);
+  auto channel = std::make_shared<RingChannel>(std::move(socket), *std::move(end), pipe, this);
   Accept accept;
   {
     MutexLock lock(mutex_);
@@ -167,11 +194,13 @@ void RingHub::Run(const std::shared_ptr<RingChannel>& channel) {
     if (stopping_) channel->End(absl::UnavailableError("the process is stopping"));
     watched_.push_back(channel);
   }
-  Wake();
+  WakeWatcher();
   absl::Status why = channel->pipe().Run();
   {
     MutexLock lock(mutex_);
     std::erase(watched_, channel);
+    if (busy_ == channel) busy_ = nullptr;
+    if (busy_ == nullptr) busy_now_ = nullptr;
   }
   if (absl::IsDataLoss(why) || absl::IsInvalidArgument(why)) ++refused_;
   Tell(channel->socket(), why);
@@ -179,6 +208,39 @@ void RingHub::Run(const std::shared_ptr<RingChannel>& channel) {
   std::shared_ptr<EnvelopeSink> sink = channel->sink();
   channel->SetSink(nullptr);
   sink->Ended(why);
+}
+
+void RingHub::SetBusy(RingChannel* channel) {
+  std::shared_ptr<RingChannel> before;  // Destroyed outside the lock.
+  MutexLock lock(mutex_);
+  before = std::exchange(busy_, channel->shared_from_this());
+  busy_now_ = channel;
+}
+
+bool RingHub::Wait(const std::function<bool()>& done, Monotonic deadline) {
+  std::shared_ptr<RingChannel> channel;
+  {
+    MutexLock lock(mutex_);
+    channel = idle_on_ = busy_;
+  }
+  if (channel == nullptr) return false;
+  bool read = false;
+  for (int i = 0; i < kIdleTries && !read; ++i) {
+    read = channel->pipe().ReadUntil(done, deadline);
+    if (!read) std::this_thread::yield();  // The channel's own thread is about to be done.
+  }
+  MutexLock lock(mutex_);
+  idle_on_ = nullptr;
+  return read;
+}
+
+void RingHub::Wake() {
+  std::shared_ptr<RingChannel> channel;
+  {
+    MutexLock lock(mutex_);
+    channel = idle_on_;
+  }
+  if (channel != nullptr) channel->pipe().WakeReader();
 }
 
 absl::Status RingHub::StartThread(std::function<void()> work) {
@@ -221,7 +283,7 @@ absl::Status RingHub::StartWatcher() {
 }
 
 // A full socket means that it will look anyway.
-void RingHub::Wake() { static_cast<void>(wake_.Send("w", {}, Monotonic())); }
+void RingHub::WakeWatcher() { static_cast<void>(wake_.Send("w", {}, Monotonic())); }
 
 void RingHub::Watch() {
   while (true) {
@@ -249,7 +311,7 @@ void RingHub::Watch() {
         AcceptOne(*listener);
       } else {
         const std::shared_ptr<RingChannel>& channel = watched[at - first];
-        absl::StatusOr<UnixPacket> farewell = channel->socket().Receive(kRingPacketBytesMax, Monotonic());
+        absl::StatusOr<UnixPacket> farewell = Take(channel->socket(), Monotonic());
         absl::Status why =
             farewell.ok() ? DecodeRingStatus(farewell->bytes) : absl::UnavailableError("the other process has ended");
         if (why.ok()) why = absl::UnavailableError("the other process closed the rings");
@@ -284,7 +346,7 @@ void RingHub::Shutdown() {
     accept.swap(accept_);
     for (const auto& channel : watched_) channel->End(absl::UnavailableError("the process is stopping"));
   }
-  Wake();
+  WakeWatcher();
   auto join = [](std::thread& thread) {
     if (!thread.joinable()) return;
     thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();

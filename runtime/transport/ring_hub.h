@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/actor/executor.h"
 #include "runtime/base/mutex.h"
 #include "runtime/env/unix_socket.h"
 #include "runtime/transport/frame_channel.h"
@@ -36,7 +37,7 @@ struct RingHubOptions {
   RingPipeOptions pipe;
 };
 
-class RingHub : public std::enable_shared_from_this<RingHub> {
+class RingHub final : public IdleWork, public std::enable_shared_from_this<RingHub> {
  public:
   static std::shared_ptr<RingHub> Create(RingHubOptions options);
   // After Shutdown.
@@ -51,6 +52,10 @@ class RingHub : public std::enable_shared_from_this<RingHub> {
   using Dialed = std::function<void(absl::StatusOr<std::shared_ptr<FrameChannel>>)>;
   void Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, Dialed dialed);
 
+  // IdleWork: takes what comes by the rings that others dialed, those on which something came last.
+  bool Wait(const std::function<bool()>& done, Monotonic deadline) override;
+  void Wake() override;
+
   // Ends every channel, and waits until its sink was told. Idempotent.
   void Shutdown();
 
@@ -58,6 +63,7 @@ class RingHub : public std::enable_shared_from_this<RingHub> {
   uint64_t refused() const { return refused_.load(); }
 
  private:
+  friend class RingChannel;
   struct Thread {
     std::thread thread;
     bool done = false;
@@ -67,13 +73,15 @@ class RingHub : public std::enable_shared_from_this<RingHub> {
   // RESOURCE_EXHAUSTED: there are pairs_max. UNAVAILABLE: it is stopping.
   absl::Status StartThread(std::function<void()> work);
   absl::Status StartWatcher() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Wake();
+  void WakeWatcher();
   void Watch();
   void AcceptOne(UnixListener& listener);
   void Answer(UnixSocket socket);
   absl::StatusOr<UnixPacket> Receive(UnixSocket& socket);
   absl::StatusOr<std::unique_ptr<RingEnd>> TakeOffer(UnixSocket& socket);
   absl::StatusOr<std::unique_ptr<RingEnd>> Offer(UnixSocket& socket);
+  // Something came on it, and on another one before.
+  void SetBusy(RingChannel* channel);
   // Reads until the end.
   void Run(const std::shared_ptr<RingChannel>& channel);
 
@@ -86,6 +94,9 @@ class RingHub : public std::enable_shared_from_this<RingHub> {
   Accept accept_ ABSL_GUARDED_BY(mutex_);
   UnixSocket wake_, woken_;  // A byte makes the watcher look again.
   std::vector<std::shared_ptr<RingChannel>> watched_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<RingChannel> busy_ ABSL_GUARDED_BY(mutex_);     // See Wait.
+  std::atomic<RingChannel*> busy_now_{nullptr};                   // busy_, to compare.
+  std::shared_ptr<RingChannel> idle_on_ ABSL_GUARDED_BY(mutex_);  // What Wait reads.
   std::list<Thread> threads_ ABSL_GUARDED_BY(mutex_);
   std::thread watcher_ ABSL_GUARDED_BY(mutex_);
 };

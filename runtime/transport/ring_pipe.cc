@@ -76,16 +76,28 @@ void RingPipe::Flush() {
 
 bool RingPipe::TakeReading() {
   MutexLock lock(reading_mutex_);
+  wanted_ = wanted_ || reading_;
   if (reading_) return false;
   reading_ = true;
   end_->LeaveTo(0);
   return true;
 }
 
-bool RingPipe::GiveReadingTo(uint32_t who) {
+uint32_t RingPipe::Successor() {
+  if (std::exchange(wanted_, false)) patrols_ = false;
+  return patrols_ ? 0 : RingEnd::kReader;
+}
+
+bool RingPipe::GiveReadingBack() {
   MutexLock lock(reading_mutex_);
   reading_ = false;
-  return end_->LeaveTo(who);
+  return end_->LeaveTo(Successor()) || patrols_;
+}
+
+bool RingPipe::GoToSleep() {
+  MutexLock lock(reading_mutex_);
+  reading_ = false;
+  return end_->LeaveTo(Successor());
 }
 
 void RingPipe::ReadOnce() {
@@ -120,15 +132,25 @@ absl::Status RingPipe::TakeBytes(std::string_view bytes) {
 }
 
 absl::Status RingPipe::Run() {
+  uint64_t reads_seen = 0;
   while (true) {
     uint32_t seen = end_->bell();
+    uint64_t reads = reads_by_others_.load(std::memory_order_relaxed);
+    bool patrols = reads != std::exchange(reads_seen, reads);
+    bool sleeps = true;
     if (TakeReading()) {
+      {
+        MutexLock lock(reading_mutex_);
+        patrols_ = patrols;
+      }
       ReadOnce();
       if (ended_.load()) break;
-      bool more = end_->Spin(options_.spin);
-      if (!GiveReadingTo(RingEnd::kReader) || more) continue;
+      if (end_->Spin(options_.spin)) ReadOnce();
+      sleeps = GoToSleep();
+    } else {
+      patrols = true;
     }
-    end_->WaitForBell(seen, RingEnd::kReader, Monotonic::Infinite());
+    if (sleeps) end_->WaitForBell(seen, RingEnd::kReader, patrols ? MonotonicNow() + kPatrol : Monotonic::Infinite());
   }
   for (int i = 0; i < kDrainRoundsMax && drain_.load() && end_->Readable(); ++i) ReadOnce();
   MutexLock lock(write_mutex_);

@@ -4,6 +4,9 @@
 //
 // The thread that calls Run reads, unless another one that waits for something reads instead (ReadUntil): then the
 // other process wakes that thread and nobody else. Neither taking the reading over nor giving it back wakes anybody.
+// When something comes between two of such reads, the thread of Run is woken for it, once: as long as others go on
+// reading it then looks by itself every kPatrol, so that nobody wakes it in between. So what comes while nobody reads
+// waits for that long at most.
 //
 // A record is a length (u32) and that many bytes; records follow each other, whatever the ring's frames are.
 #pragma once
@@ -15,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "runtime/base/monotonic.h"
@@ -40,6 +44,8 @@ class RingPipe {
   // without locks of the pipe.
   using Take = std::function<absl::Status(std::string_view record)>;
 
+  static constexpr absl::Duration kPatrol = absl::Milliseconds(1);
+
   RingPipe(std::unique_ptr<RingEnd> end, RingPipeOptions options, Take take);
 
   // Any thread. `encode(std::string& out)` appends whole records; it runs under the pipe's lock, in the order of
@@ -58,8 +64,10 @@ class RingPipe {
   // thread reads, or the pipe has ended; nothing was waited for.
   template <typename Done>
   bool ReadUntil(Done done, Monotonic deadline);
-  // Makes a thread in ReadUntil ask `done` again.
-  void WakeReader() { end_->WakeOwn(RingEnd::kCaller); }
+  // Makes a thread in ReadUntil ask `done` again. Any thread; nothing to do on that one.
+  void WakeReader() {
+    if (reading_here_ != this) end_->WakeOwn(RingEnd::kCaller);
+  }
 
   // Of the reading side alone.
   const RingRefusals& refusals() const { return end_->refusals(); }
@@ -73,8 +81,12 @@ class RingPipe {
   void EndNow(const absl::Status& why, bool drain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void Flush();
   bool TakeReading();
-  // False: there is something to read.
-  bool GiveReadingTo(uint32_t who);
+  // `who` of the thread of Run, for LeaveTo.
+  uint32_t Successor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reading_mutex_);
+  // To the thread of Run. False: there is something to do, and it is to be woken for that.
+  bool GiveReadingBack();
+  // By the thread of Run, which reads: whether it may sleep until it is woken (true), or goes on.
+  bool GoToSleep();
   // By the one that reads: what waits to be written, then what is there.
   void ReadOnce();
   absl::Status TakeBytes(std::string_view bytes);
@@ -95,6 +107,12 @@ class RingPipe {
 
   Mutex reading_mutex_;
   bool reading_ ABSL_GUARDED_BY(reading_mutex_) = false;
+  // While others read in turns, the thread of Run looks every now and then instead of being woken: see Run.
+  bool patrols_ ABSL_GUARDED_BY(reading_mutex_) = false;
+  // Somebody would have read and could not; it sleeps now, and must not wait for a patrol.
+  bool wanted_ ABSL_GUARDED_BY(reading_mutex_) = false;
+  std::atomic<uint64_t> reads_by_others_{0};
+  static inline thread_local const RingPipe* reading_here_ = nullptr;
   std::string partial_;  // Of the one that reads: the beginning of a record.
 };
 
@@ -115,12 +133,18 @@ absl::Status RingPipe::Send(bool always, Encode encode) {
 template <typename Done>
 bool RingPipe::ReadUntil(Done done, Monotonic deadline) {
   if (!TakeReading()) return false;
+  const RingPipe* before = std::exchange(reading_here_, this);
   while (true) {
+    uint32_t seen = end_->bell();  // Before `done` is asked: who wakes this thread later changes it.
     ReadOnce();
     if (done() || ended_.load() || MonotonicNow() >= deadline) break;
-    if (!end_->Spin(options_.spin)) end_->Sleep(RingEnd::kCaller, deadline);
+    if (end_->Spin(options_.spin) || !end_->LeaveTo(RingEnd::kCaller)) continue;
+    end_->WaitForBell(seen, RingEnd::kCaller, deadline);
+    end_->LeaveTo(0);
   }
-  if (!GiveReadingTo(RingEnd::kReader) || ended_.load()) end_->WakeOwn(RingEnd::kReader);
+  reading_here_ = before;
+  reads_by_others_.fetch_add(1, std::memory_order_relaxed);
+  if (!GiveReadingBack() || ended_.load()) end_->WakeOwn(RingEnd::kReader);
   return true;
 }
 

@@ -44,7 +44,7 @@ absl::Status ServerSession::Take(Envelope&& envelope) {
       if (auto sink = SinkOf(envelope.call_id)) {
         sink->Cancel();
       } else {
-        host_.CancelCall(envelope.target, {this, envelope.call_id});
+        host_.CancelCall(envelope.route->target, {this, envelope.call_id});
       }
       return absl::OkStatus();
     case Envelope::Kind::kAck: {
@@ -59,7 +59,7 @@ absl::Status ServerSession::Take(Envelope&& envelope) {
 
 absl::Status ServerSession::TakeCall(Envelope&& envelope) {
   IncomingCall incoming;
-  incoming.method = std::move(envelope.method);
+  incoming.method = envelope.route->method;
   incoming.arguments = std::move(envelope.bytes);
   incoming.deadline = MonotonicNow() + std::clamp(envelope.timeout, absl::ZeroDuration(), kCallTimeoutMax);
   if (uint64_t id = envelope.call_id; id != 0) {  // Else one way.
@@ -73,10 +73,10 @@ absl::Status ServerSession::TakeCall(Envelope&& envelope) {
   }
   if (envelope.repeats) {
     if (envelope.call_id == 0 || envelope.streams) return absl::InvalidArgumentError("what cannot be repeated");
-    DeliverOnce({envelope.caller, envelope.number}, envelope.target, incoming);
+    DeliverOnce({envelope.caller, envelope.number}, envelope.route->target, incoming);
     return absl::OkStatus();
   }
-  host_.Deliver(envelope.target, std::move(incoming));
+  host_.Deliver(envelope.route->target, std::move(incoming));
   return absl::OkStatus();
 }
 

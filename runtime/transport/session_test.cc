@@ -14,7 +14,7 @@ Monotonic At(int64_t ms) { return Monotonic::FromNanoseconds(ms * 1'000'000); }
 OpenCall Call(uint64_t stream, const std::string& role, uint64_t incarnation, int64_t deadline_ms, size_t bytes = 1) {
   OpenCall call;
   call.stream = stream;
-  call.target = {{JobId("j"), role, 0}, incarnation};
+  call.route = std::make_shared<const CallRoute>(CallRoute{{{JobId("j"), role, 0}, incarnation}, "Method"});
   call.deadline = At(deadline_ms);
   call.bytes = bytes;
   return call;

@@ -28,6 +28,8 @@ std::string DeathText(const ActorLife& life, const v1::ExitCause& cause) {
   return life.ToString() + " died: " + (cause.text().empty() ? "its process has ended" : cause.text());
 }
 
+std::string TextOf(const CallRoute& route) { return route.method + " of " + route.target.ToString(); }
+
 RingHubOptions RingOptionsOf(const TransportOptions& options) {
   RingHubOptions rings;
   rings.process_name = options.process_name;
@@ -81,8 +83,6 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
   absl::Duration timeout = std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
   bool here = IsHere(target);
   OpenCall call;
-  call.target = target.life;
-  call.method = outgoing.method;
   call.deadline = MonotonicNow() + timeout;
   call.bytes = outgoing.arguments.size();
   call.reply = std::move(outgoing.reply);
@@ -97,6 +97,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
   if (streams && !here) call.item = std::make_shared<ItemCallback>(std::move(outgoing.item));
   IncomingCall incoming = {{}, {}, call.deadline, nullptr, call.sink, {}};
   std::shared_ptr<ClientStream> stream;
+  std::shared_ptr<const CallRoute> route;
   absl::StatusOr<uint64_t> id;
   {
     MutexLock lock(mutex_);
@@ -106,7 +107,8 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
     } else {
       if (!here) stream = StreamTo(target.endpoint);
       call.stream = here ? 0 : stream->id();
-      bool soonest = call.deadline < calls_.NextDeadline();
+      call.route = route = routes_.Get(target.life, outgoing.method);
+      bool soonest = call.deadline < timer_at_;
       id = calls_.Add(std::move(call));
       if (!id.ok()) id = CallErrorStatus(v1::CallError::CALL_OVERLOADED, MessageOf(id.status()));
       if (soonest) timer_changed_.NotifyAll();
@@ -126,8 +128,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
     host_.Deliver(target.life, std::move(incoming));
     return *id;
   }
-  Envelope envelope =
-      CallEnvelope(*id, target.life, std::move(outgoing.method), std::move(outgoing.arguments), timeout);
+  Envelope envelope = CallEnvelope(*id, std::move(route), std::move(outgoing.arguments), timeout);
   envelope.streams = streams;
   envelope.items = outgoing.window.items;
   envelope.item_bytes = outgoing.window.bytes;
@@ -142,17 +143,18 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
 absl::Status Transport::Send(const ActorAddress& target, std::string method, std::string arguments) {
   bool here = IsHere(target);
   std::shared_ptr<ClientStream> stream;
+  std::shared_ptr<const CallRoute> route;
   {
     MutexLock lock(mutex_);
     if (absl::Status refused = Refuse(target, arguments.size()); !refused.ok()) return refused;
     if (!here) stream = StreamTo(target.endpoint);
+    if (!here) route = routes_.Get(target.life, method);
   }
   if (here) {
     Monotonic deadline = MonotonicNow() + kCallTimeoutDefault;
     return host_.TryDeliver(target.life, {std::move(method), std::move(arguments), deadline, nullptr, nullptr, {}});
   }
-  absl::Status sent =
-      stream->Send(CallEnvelope(0, target.life, std::move(method), std::move(arguments), kCallTimeoutDefault));
+  absl::Status sent = stream->Send(CallEnvelope(0, std::move(route), std::move(arguments), kCallTimeoutDefault));
   return sent.ok() ? sent : NotSent(target.life, sent);
 }
 
@@ -168,8 +170,7 @@ void Transport::Cancel(uint64_t id) {
   }
   if (!call.has_value()) return;
   Abandon(*call);
-  call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED,
-                              call->method + " of " + call->target.ToString() + " was cancelled; it may have run"));
+  call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED, TextOf(*call->route) + " was cancelled; it may have run"));
 }
 
 std::shared_ptr<ClientStream> Transport::StreamOf(const OpenCall& call) const {
@@ -184,13 +185,13 @@ std::shared_ptr<ClientStream> Transport::OpenStream(uint64_t id) const {
 
 void Transport::Abandon(const OpenCall& call) {
   if (call.sink != nullptr) call.sink->Cancel();
-  if (call.stream == 0) return host_.CancelCall(call.target, {this, call.id});
+  if (call.stream == 0) return host_.CancelCall(call.target(), {this, call.id});
   std::shared_ptr<ClientStream> stream = StreamOf(call);
   if (stream == nullptr) return;
   Envelope envelope;
   envelope.kind = Envelope::Kind::kCancel;
   envelope.call_id = call.id;
-  envelope.target = call.target;
+  envelope.route = call.route;
   stream->SendAlways(std::move(envelope));
 }
 
@@ -212,6 +213,17 @@ void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
   envelope.items = items;
   envelope.item_bytes = bytes;
   stream->SendAlways(std::move(envelope));
+}
+
+void Transport::WaitReading(uint64_t id, internal::FutureBase& future, Monotonic deadline) {
+  std::shared_ptr<ClientStream> stream;
+  {
+    MutexLock lock(mutex_);
+    const OpenCall* call = calls_.Find(id);
+    if (call == nullptr || call->stream == 0) return;
+    stream = OpenStream(call->stream);
+  }
+  if (stream != nullptr) stream->WaitReading(future, deadline);
 }
 
 void Transport::TakeItem(Envelope&& item) {
@@ -277,7 +289,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   for (const DeathBook::Told& watcher : *told) watcher.ended(watcher.life, cause);
   for (OpenCall& call : calls) {
     if (call.sink != nullptr) call.sink->Cancel();
-    call.reply(DiedStatus(DeathText(call.target, cause) + "; the call may have run", cause));
+    call.reply(DiedStatus(DeathText(call.target(), cause) + "; the call may have run", cause));
   }
 }
 
@@ -313,7 +325,7 @@ void Transport::RunTimer() {
       auto next_time = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return redials_.empty() ? calls_.NextDeadline() : std::min(calls_.NextDeadline(), redials_.front().first);
       };
-      Monotonic next = next_time();
+      Monotonic next = timer_at_ = next_time();
       timer_changed_.WaitUntil(lock, next, [&] { return stopping_ || next_time() < next; });
       if (stopping_) return;
       late = calls_.TakeExpired(MonotonicNow());
@@ -321,8 +333,8 @@ void Transport::RunTimer() {
     EndRedials(MonotonicNow());
     for (OpenCall& call : late) {
       if (call.streams()) Abandon(call);
-      call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method + " of " + call.target.ToString() +
-                                                                   " did not answer in time; it may have run"));
+      call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE,
+                                 TextOf(*call.route) + " did not answer in time; it may have run"));
     }
   }
 }

@@ -22,6 +22,7 @@
 #include "runtime/actor/death_book.h"
 #include "runtime/base/mutex.h"
 #include "runtime/rpc/security.h"
+#include "runtime/transport/call_routes.h"
 #include "runtime/transport/call_table.h"
 #include "runtime/transport/frame_queue.h"
 
@@ -73,6 +74,9 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // Before others learn of the endpoint. They use gRPC when this fails, or was not called.
   absl::Status ServeRings(const std::string& endpoint);
 
+  // For the executor of an actor that others call by rings; null without rings.
+  std::shared_ptr<IdleWork> idle_work() const;
+
   // Those with an open stream, by endpoint.
   std::vector<TransportPeer> Peers() const;
   // Frames and offers of rings that could not be, since the beginning.
@@ -82,6 +86,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t call) override;
   void Grant(uint64_t call, size_t items, size_t bytes) override;
+  void WaitReading(uint64_t call, internal::FutureBase& future, Monotonic deadline) override;
   uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
   void Unwatch(uint64_t watch) override;
 
@@ -130,8 +135,11 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
 
   mutable Mutex mutex_;
   ConditionVariable timer_changed_;
+  // When the timer looks again: most calls end before their deadline, and it is not woken for each.
+  Monotonic timer_at_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
+  CallRoutes routes_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);

@@ -39,6 +39,8 @@ absl::Status Transport::ServeRings(const std::string& endpoint) {
   });
 }
 
+std::shared_ptr<IdleWork> Transport::idle_work() const { return rings_; }
+
 std::vector<TransportPeer> Transport::Peers() const {
   std::vector<TransportPeer> peers;
   MutexLock lock(mutex_);
@@ -102,7 +104,7 @@ void Transport::SendAgain(std::vector<OpenCall>& calls, const std::string& endpo
     }
     --call.retries_left;
     call.stream = stream->id();
-    Envelope envelope = CallEnvelope(call.id, call.target, call.method, call.arguments, call.deadline - now);
+    Envelope envelope = CallEnvelope(call.id, call.route, call.arguments, call.deadline - now);
     SetRepeats(caller_id_, call.id, envelope);
     calls_.PutBack(std::move(call));
     stream->SendAlways(std::move(envelope));
@@ -139,9 +141,9 @@ void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool g
   }
   for (OpenCall& call : calls) {
     bool may_have_run = greeted || call.acknowledges;  // Perhaps before it was sent again.
-    std::string text = may_have_run ? "the connection to " + call.target.ToString() + " (" + endpoint +
+    std::string text = may_have_run ? "the connection to " + call.target().ToString() + " (" + endpoint +
                                           ") broke: " + StatusText(status) + "; the call may have run"
-                                    : "cannot reach " + call.target.ToString() + " at " + endpoint + ": " +
+                                    : "cannot reach " + call.target().ToString() + " at " + endpoint + ": " +
                                           StatusText(status) + "; the call did not run";
     call.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, text));
   }

@@ -143,6 +143,7 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
     if (stop_.has_value()) context_->SetStopping();
   }
   ActorCellOptions cell_options = CellOptionsOf(setting.role);
+  cell_options.idle = transport_->idle_work();
   cell_options.before_destructor = [this] { StopServing(); };
   cell_options.ended = [this](const v1::ExitCause& cause) { ActorEnded(cause); };
   cell_ = std::make_shared<ActorCell>(*actor_class, std::move(actor), *context_, std::move(cell_options));

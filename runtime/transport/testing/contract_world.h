@@ -134,9 +134,9 @@ struct Side {
     setting.self = {{JobId("job"), role, 0}, incarnation};
     setting.endpoint = endpoint;
     contexts.push_back(std::make_unique<ActorContext>(setting, transport, nullptr));
-    cells.push_back(std::make_shared<ActorCell>(*ActorRegistry::Global().Find("Subject").value(),
-                                                std::make_unique<Subject>(), *contexts.back(),
-                                                ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}}));
+    cells.push_back(std::make_shared<ActorCell>(
+        *ActorRegistry::Global().Find("Subject").value(), std::make_unique<Subject>(), *contexts.back(),
+        ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}, .idle = transport->idle_work()}));
     REQUIRE(cells.back()->Start().ok());
     host.Add(cells.back());
     return {setting.self, endpoint};
