@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "runtime/actor/future.h"
+#include "runtime/base/mutex.h"
 #include "runtime/env/clock.h"
 
 namespace troupe {
@@ -105,6 +108,84 @@ TEST_CASE("ThreadPool: a task that runs at its end may still cancel a timer", "[
   while (!runs) std::this_thread::yield();
   pool = nullptr;
   CHECK_FALSE(cancelled);
+}
+
+// Messages that an idle thread takes: each is a task that it posts. Alone, it is nobody's to wake.
+class Inbox : public IdleWork {
+ public:
+  bool Wait(const std::function<bool()>& done, Monotonic deadline) override {
+    while (true) {
+      std::function<void()> message;
+      {
+        MutexLock lock(mutex_);
+        taker_ = std::this_thread::get_id();
+        changed_.WaitUntil(lock, deadline, [this] { return woken_ || message_; });
+        message.swap(message_);
+        woken_ = false;
+      }
+      if (message) message();
+      if (done() || MonotonicNow() >= deadline) return true;
+    }
+  }
+  void Wake() override {
+    MutexLock lock(mutex_);
+    ++wakes_;
+    woken_ = true;
+    changed_.NotifyAll();
+  }
+  void Put(std::function<void()> message) {
+    MutexLock lock(mutex_);
+    message_ = std::move(message);
+    changed_.NotifyAll();
+  }
+  int wakes() {
+    MutexLock lock(mutex_);
+    return wakes_;
+  }
+  std::thread::id taker() {
+    MutexLock lock(mutex_);
+    return taker_;
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::function<void()> message_;
+  std::thread::id taker_;
+  int wakes_ = 0;
+  bool woken_ = false;
+};
+
+TEST_CASE("ThreadPool: an idle thread takes messages and runs what they post, and others can still wake it",
+          "[executor]") {
+  auto inbox = std::make_shared<Inbox>();
+  ThreadPool pool({.threads = 1, .threads_max = 1, .idle = inbox});
+  auto run_on = [&](bool by_message) {
+    Promise<void> done;
+    Future<void> future = done.TakeFuture();
+    std::thread::id ran;
+    auto task = [&] {
+      ran = std::this_thread::get_id();
+      done.Set(absl::OkStatus());
+    };
+    if (by_message) {
+      inbox->Put([&] { pool.Post(task); });
+    } else {
+      pool.Post(task);
+    }
+    REQUIRE(future.Get(Soon(10'000)).ok());
+    return ran;
+  };
+  (void)run_on(false);
+  while (inbox->taker() == std::thread::id()) std::this_thread::yield();  // It idles.
+  int wakes = inbox->wakes();
+  for (int i = 0; i < 100; ++i) REQUIRE(run_on(true) == inbox->taker());
+  CHECK(inbox->wakes() == wakes);
+  for (int i = 0; i < 100; ++i) REQUIRE(run_on(false) == inbox->taker());
+  std::atomic<bool> timer{false};
+  pool.PostAt(Soon(5), [&] { timer = true; });
+  for (int i = 0; i < 5'000 && !timer; ++i) PauseFor(absl::Milliseconds(1));
+  CHECK(timer);
 }
 
 TEST_CASE("ThreadPool: its end drops what waits, and lets what runs end", "[executor]") {
