@@ -34,6 +34,9 @@ class FollowingRouter final : public CallRouter {
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t call) override { transport_->Cancel(call); }
   void Grant(uint64_t call, size_t items, size_t bytes) override { transport_->Grant(call, items, bytes); }
+  void WaitReading(uint64_t call, internal::FutureBase& gate, Monotonic deadline) override {
+    transport_->WaitReading(call, gate, deadline);
+  }
   uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
   void Unwatch(uint64_t watch) override { transport_->Unwatch(watch); }
 
