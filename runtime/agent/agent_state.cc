@@ -135,7 +135,7 @@ void AgentState::SetExited(const ActorLife& actor, Worker& worker, v1::ExitCause
     Do(HangUpWorker{worker.session, absl::NotFoundError("this worker has ended")});
     worker.session = 0;
   }
-  Do(ReleaseWorker{actor});
+  Do(ReleaseWorker{actor, worker.cause.text()});
   TellExited(actor, worker);
 }
 

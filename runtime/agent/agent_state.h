@@ -124,6 +124,7 @@ struct HangUpWorker {
 // Every process of its tree is gone: what it held on this node can go.
 struct ReleaseWorker {
   ActorLife actor;
+  std::string cause;  // A sentence, for errors about what it had.
 };
 struct Say {  // For the agent's log.
   std::string text;

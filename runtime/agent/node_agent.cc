@@ -32,6 +32,8 @@ namespace {
 // Beyond the grace of a shutdown: killing, reaping, the last acknowledgements.
 constexpr absl::Duration kShutdownSlack = absl::Seconds(15);
 constexpr absl::Duration kKeeperEnd = absl::Seconds(15);
+// In which workers of an agent before say again what objects they have.
+constexpr absl::Duration kObjectResync = absl::Seconds(3);
 constexpr absl::Duration kFlush = absl::Milliseconds(500);
 constexpr size_t kEventsMax = 256;  // Waiting: from here on the head's stream waits, too.
 
@@ -80,6 +82,7 @@ class NodeAgentImpl : public NodeAgent {
 
   std::string node_id() const override { return node_id_; }
   std::string runtime_dir() const override { return folder_->path(); }
+  std::string object_socket() const override { return folder_->object_socket(); }
   int64_t keeper_pid() const override { return keeper_->keeper_pid(); }
   std::string endpoint() const override { return endpoint_; }
 
@@ -130,7 +133,7 @@ class NodeAgentImpl : public NodeAgent {
   void Do(const TellWorker& action) { service_.Send(action.session, action.message); }
   void Do(const HangUpWorker& action) { service_.HangUp(action.session, action.status); }
   void Do(const ReleaseWorker& action) {
-    broker_->OwnerEnded(action.actor);
+    broker_->OwnerEnded(action.actor, action.cause);
     ::unlink(WorkerSocketPath(folder_->agent_socket(), action.actor).c_str());
   }
   void Do(const Say& action) { Log(action.text); }
@@ -150,6 +153,7 @@ class NodeAgentImpl : public NodeAgent {
   AgentOptions options_;
   std::string node_id_;
   std::string endpoint_;
+  bool adopts_ = false;  // Workers of an agent before this one.
   v1::Resources resources_;
   std::unique_ptr<RuntimeFolder> folder_;
   WorkerSpawnOptions spawn_;
@@ -184,7 +188,11 @@ absl::Status NodeAgentImpl::Open() {
   folder_->RemoveDeadSockets();
   TROUPE_RETURN_IF_ERROR(OpenServer());
   TROUPE_RETURN_IF_ERROR(OpenState());
-  TROUPE_ASSIGN_OR_RETURN(broker_, ObjectBroker::Start({.socket_path = folder_->object_socket()}));
+  TROUPE_ASSIGN_OR_RETURN(broker_,
+                          ObjectBroker::Start({.socket_path = folder_->object_socket(),
+                                               .node_id = node_id_,
+                                               .spill_folder = folder_->path() + "/spill",
+                                               .resync_grace = adopts_ ? kObjectResync : absl::ZeroDuration()}));
   KeeperLinkOptions keeper{.runtime_dir = folder_->path(),
                            .keeper_program = keeper_program,
                            .keeper_log = folder_->keeper_log(),
@@ -238,6 +246,7 @@ absl::Status NodeAgentImpl::OpenState() {
   TROUPE_RETURN_IF_ERROR(folder_->KeepIdentity(identity));
   node_id_ = identity.node_id();
   TROUPE_ASSIGN_OR_RETURN(std::vector<v1::AssignedWorker> assigned, folder_->LoadAssignments());
+  adopts_ = !assigned.empty();
 
   AgentStateOptions state{.head_loss_grace = options_.head_loss_grace};
   TROUPE_ASSIGN_OR_RETURN(state.assignment, AssignmentOfAll());

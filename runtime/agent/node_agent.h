@@ -65,6 +65,8 @@ class NodeAgent {
 
   virtual std::string node_id() const = 0;
   virtual std::string runtime_dir() const = 0;
+  // Of the broker of memory files.
+  virtual std::string object_socket() const = 0;
   // Of the keeper if this agent started it, else 0.
   virtual int64_t keeper_pid() const = 0;
   // Where it serves for other machines; "" nowhere.

@@ -4,6 +4,7 @@
 //   agent.sock    the agent's gRPC socket             workers/   one file per worker that was assigned
 //   keeper.lock, keeper.sock, keeper.log              logs/      of workers without an output folder
 //   objects.sock  the broker of memory files          w-*.sock, w-*.ring  a worker's own
+//   spill/        objects that memory has no room for
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory files: blocks of bytes that processes of one machine share. A MemoryFileWriter fills one and seals it; from
-// then on it is a MemoryFile: immutable, for whoever maps it, as the kernel enforces. Nothing has a name in the file
-// system; the kernel frees the memory with its last holder.
+// then on it is a MemoryFile: immutable, for whoever maps it, as the kernel enforces. A PooledFile stays writable for
+// the one mapping that its maker has, and for nobody else: its maker may use the memory again. Nothing has a name in
+// the file system; the kernel frees the memory with its last holder.
 #pragma once
 
 #include <cstddef>
@@ -71,6 +72,44 @@ class MemoryFileWriter {
   UniqueFd fd_;
   MappedBytes mapping_;
 };
+
+class PooledFile {
+ public:
+  // Allocated, zeroed and populated, then sealed: nobody can grow or shrink it, nor get another writable mapping.
+  // Errors as of MemoryFileWriter::Create.
+  static absl::StatusOr<PooledFile> Create(const std::string& name, int64_t size);
+
+  std::byte* data() const { return mapping_.data(); }
+  int64_t size() const { return static_cast<int64_t>(mapping_.size()); }
+  int fd() const { return fd_.get(); }
+
+ private:
+  PooledFile(UniqueFd fd, MappedBytes mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+
+  UniqueFd fd_;
+  MappedBytes mapping_;
+};
+
+// Another process' PooledFile, read-only. Pages are mapped when they are first read, so that mapping a large file is
+// quick; the memory is there, so reading never fails.
+class PooledView {
+ public:
+  // INVALID_ARGUMENT: the descriptor is not sealed as PooledFile does it.
+  static absl::StatusOr<std::shared_ptr<const PooledView>> Map(UniqueFd fd);
+
+  const std::byte* data() const { return mapping_.data(); }
+  int64_t size() const { return static_cast<int64_t>(mapping_.size()); }
+  int fd() const { return fd_.get(); }
+
+ private:
+  PooledView(UniqueFd fd, MappedBytes mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+
+  UniqueFd fd_;
+  MappedBytes mapping_;
+};
+
+// The size of a pooled file, without mapping it; errors as of PooledView::Map.
+absl::StatusOr<int64_t> PooledSize(int fd);
 
 // The size of a sealed memory file, without mapping it; errors as of MemoryFile::Map.
 absl::StatusOr<int64_t> SealedSize(int fd);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // ObjectBroker: a node's broker of memory files, a part of the node agent. Processes put sealed files under an id and
-// get them by it (object_client.h), over a Unix socket; the broker only passes descriptors on and never maps one.
+// get them by it (object_client.h), and tell it which counted objects they hold (object_store.h), over a Unix socket.
+// The broker passes descriptors on and counts. See DESIGN.md.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
 #include "runtime/env/unix_socket.h"
+#include "runtime/object/hold_table.h"
 #include "runtime/object/object_table.h"
 #include "troupe/v1/object.pb.h"
 
@@ -20,7 +24,11 @@ namespace troupe {
 struct ObjectBrokerOptions {
   std::string socket_path;    // In a folder that only this user may enter.
   int64_t bytes_max = 0;      // Of all objects together; 0: half of the machine's memory.
-  int connections_max = 512;  // One a process; more are closed at once.
+  int connections_max = 512;  // Two a process; more are closed at once.
+  std::string node_id;
+  std::string spill_folder;  // Its processes spill into folders in it; removed at the end. "": nothing is spilled.
+  // After a restart: so long nothing is given up, because who holds it may not have said so again.
+  absl::Duration resync_grace = absl::ZeroDuration();
 };
 
 class ObjectBroker {
@@ -30,27 +38,77 @@ class ObjectBroker {
   // Drops every object and removes the socket.
   ~ObjectBroker();
 
-  // Any thread: that life has ended (its exit was seen); its objects go, unless they were put with `keep`.
-  void OwnerEnded(const ActorLife& life);
+  // Any thread: that life has ended (its exit was seen); its objects go, unless they were put with `keep` or are held
+  // by others. `cause`: a sentence.
+  void OwnerEnded(const ActorLife& life, const std::string& cause = "");
 
   int64_t bytes() const;
+  // Under an id, and counted.
   size_t objects() const;
+  size_t held_objects() const;
 
  private:
+  struct Connection {
+    explicit Connection(UnixSocket s) : socket(std::move(s)) {}
+    UnixSocket socket;
+    ObjectProcess process = 0;  // 0: no session.
+    bool notices = false;
+    std::deque<std::string> waiting;  // Notices that the process did not take yet.
+  };
+  struct Request {
+    Connection* from;
+    v1::ObjectRequest body;
+    std::vector<UniqueFd> fds;
+  };
+
   ObjectBroker(ObjectBrokerOptions options, UnixListener listener, UnixSocket wake, UnixSocket wake_other_end);
   void Run();
+  // One pass: everything that has come is read, then handled in the order of each line. False: it is to end.
+  bool Pass(Monotonic deadline);
   void Accept();
-  // False: the connection is to be closed.
-  bool Serve(UnixSocket& connection);
-  v1::ObjectReply Answer(const v1::ObjectRequest& request, std::vector<UniqueFd> fds, UniqueFd& send);
+  // `candidates` had no holder, and `agreed` nobody who minds, before the pass, which has read all that had come if it
+  // is `whole`.
+  void Sweep(std::vector<ObjectId> candidates, std::vector<std::pair<ObjectId, uint64_t>> agreed, bool whole);
+  // Reads what has come into `requests_`, and handles exports at once: who was sent a ref asks after its export was
+  // sent. False: more may be there.
+  bool Drain(Connection& connection);
+  void DrainSession(ObjectProcess process);
+  void Handle(Request& request);
+  void Close(Connection& connection);
+  // With the descriptor to send in `send`.
+  v1::ObjectReply Answer(Request& request, UniqueFd& send);
+  absl::Status Put(Request& request);
+  absl::Status Get(const v1::ObjectRequest& request, v1::ObjectReply& reply, UniqueFd& send);
+  absl::Status Open(Connection& from, const v1::OpenSession& open, v1::ObjectReply& reply);
+  absl::Status AddFile(Request& request);
+  absl::Status GetFile(const v1::GetObjectFile& get, v1::ObjectReply& reply, UniqueFd& send);
+  absl::Status Hold(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply);
+  void Claim(const v1::ClaimTransit& claim);
+  void Export(ObjectProcess from, const v1::ExportObject& shared);
+  void Withdraw(ObjectProcess from, const v1::WithdrawObject& withdraw);
+  void NotifyOthers(ObjectProcess process, const v1::ObjectNotice& notice);
+  std::string SpillFolderOf(ObjectProcess process) const;
+  void RemoveDeadSpills();
+  void Notify(ObjectProcess process, const v1::ObjectNotice& notice);
+  void FlushNotices(Connection& connection);
+  bool Resyncing() const;
 
   const ObjectBrokerOptions options_;
+  const Monotonic resync_until_;
   UnixListener listener_;
-  UnixSocket wake_;                      // Read by the thread.
-  UnixSocket wake_other_end_;            // Shut down by the destructor.
-  std::vector<UnixSocket> connections_;  // Of the thread alone.
+  UnixSocket wake_;            // Read by the thread.
+  UnixSocket wake_other_end_;  // Shut down by the destructor.
+  // Of the thread alone.
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::deque<Request> requests_;
+  std::vector<ObjectId> unheld_;
+  std::vector<std::pair<ObjectId, uint64_t>> agreed_;
+  bool spills_cleaned_ = false;
+
   mutable Mutex mutex_;
+  ObjectBudget budget_ ABSL_GUARDED_BY(mutex_);
   ObjectTable table_ ABSL_GUARDED_BY(mutex_);
+  HoldTable holds_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

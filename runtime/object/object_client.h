@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
-#include "runtime/env/unix_socket.h"
 #include "runtime/object/memory_file.h"
+#include "runtime/object/object_line.h"
 #include "troupe/v1/object.pb.h"
 
 namespace troupe {
@@ -34,18 +34,13 @@ class ObjectClient {
     bool keep = false;
   };
 
-  // A request and its reply; dials when needed, and once more when the line turns out to be dead.
-  absl::StatusOr<UnixPacket> Ask(const v1::ObjectRequest& request, const std::vector<int>& fds)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Dial() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<UnixPacket> Exchange(const v1::ObjectRequest& request, const std::vector<int>& fds)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::ObjectRequest PutRequest(const std::string& id, bool keep) const;
+  // What this process put and holds, to a broker that does not know of it.
+  absl::Status PutAgain(ObjectLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string socket_path_;
   const ActorLife owner_;
   Mutex mutex_;
-  UnixSocket socket_ ABSL_GUARDED_BY(mutex_);
+  ObjectLine line_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Held> held_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -21,12 +21,11 @@ absl::Status ObjectTable::Put(const std::string& id, Entry entry) {
   } else if (entries_.size() >= kObjectsMax) {
     return absl::ResourceExhaustedError("this node holds " + std::to_string(entries_.size()) + " objects already");
   }
-  if (bytes_ - replaced + entry.bytes > bytes_max_) {
-    return absl::ResourceExhaustedError("the objects of this node hold " + std::to_string(bytes_) + " of " +
-                                        std::to_string(bytes_max_) + " bytes; " + std::to_string(entry.bytes) +
-                                        " more do not fit");
+  budget_.Give(replaced);
+  if (absl::Status taken = budget_.Take(entry.bytes); !taken.ok()) {
+    budget_.bytes += replaced;
+    return taken;
   }
-  bytes_ += entry.bytes - replaced;
   entries_[id] = std::move(entry);
   return absl::OkStatus();
 }
@@ -40,7 +39,7 @@ absl::StatusOr<const ObjectTable::Entry*> ObjectTable::Get(const std::string& id
 void ObjectTable::Drop(const std::string& id) {
   auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  bytes_ -= found->second.bytes;
+  budget_.Give(found->second.bytes);
   entries_.erase(found);
 }
 
@@ -53,7 +52,7 @@ void ObjectTable::OwnerEnded(const ActorLife& life) {
       ++it;
       continue;
     }
-    bytes_ -= entry.bytes;
+    budget_.Give(entry.bytes);
     it = entries_.erase(it);
   }
 }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/base/ids.h"
 #include "runtime/env/unique_fd.h"
+#include "runtime/object/object_budget.h"
 
 namespace troupe {
 
@@ -26,7 +27,8 @@ class ObjectTable {
   static constexpr size_t kIdBytesMax = 256;
   static constexpr size_t kObjectsMax = 4096;  // Each holds a descriptor.
 
-  explicit ObjectTable(int64_t bytes_max) : bytes_max_(bytes_max) {}
+  // The budget outlives the table.
+  explicit ObjectTable(ObjectBudget& budget) : budget_(budget) {}
 
   // An owner may put its object again: the new one takes the old one's place. Errors as of PutObject (object.proto).
   absl::Status Put(const std::string& id, Entry entry);
@@ -36,12 +38,10 @@ class ObjectTable {
   // That life and those before it have ended: their objects go, unless they are kept; later puts are refused.
   void OwnerEnded(const ActorLife& life);
 
-  int64_t bytes() const { return bytes_; }
   size_t size() const { return entries_.size(); }
 
  private:
-  const int64_t bytes_max_;
-  int64_t bytes_ = 0;
+  ObjectBudget& budget_;
   std::map<std::string, Entry> entries_;
   std::map<ActorPath, uint64_t> ended_;  // The newest ended life of each replica.
 };

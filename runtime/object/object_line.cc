@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/object/object_line.h"
+
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+#include "runtime/rpc/status.h"
+
+namespace troupe {
+namespace {
+
+// The broker never does long work; an agent that is stopped or starved may take that long.
+constexpr absl::Duration kReplyTimeout = absl::Seconds(10);
+
+}  // namespace
+
+absl::StatusOr<ObjectAnswer> ObjectLine::Ask(const v1::ObjectRequest& request, const std::vector<int>& fds) {
+  if (socket_.valid()) {
+    absl::StatusOr<ObjectAnswer> answer = Exchange(request, fds);
+    if (socket_.valid()) return answer;
+  }
+  TROUPE_RETURN_IF_ERROR(Dial());
+  return Exchange(request, fds);
+}
+
+absl::Status ObjectLine::Dial() {
+  absl::StatusOr<UnixSocket> socket = UnixSocket::Connect(socket_path_, UnixSocketKind::kSeqPacket);
+  if (!socket.ok()) return absl::UnavailableError("no broker of objects: " + MessageOf(socket.status()));
+  socket_ = *std::move(socket);
+  absl::Status status = dialed_(*this);
+  if (!status.ok()) Close();
+  return status;
+}
+
+absl::StatusOr<ObjectAnswer> ObjectLine::Exchange(const v1::ObjectRequest& request, const std::vector<int>& fds) {
+  Monotonic deadline = MonotonicNow() + kReplyTimeout;
+  absl::Status sent = socket_.Send(request.SerializeAsString(), fds, deadline);
+  absl::StatusOr<UnixPacket> packet =
+      sent.ok() ? socket_.Receive(kPacketBytesMax, deadline) : absl::StatusOr<UnixPacket>(sent);
+  // After a missing reply the line would be out of step.
+  if (!packet.ok()) Close();
+  if (absl::IsDeadlineExceeded(packet.status())) return absl::UnavailableError("the broker of objects does not answer");
+  if (!packet.ok()) return packet.status();
+  ObjectAnswer answer;
+  if (!answer.reply.ParseFromString(packet->bytes)) {
+    Close();
+    return absl::DataLossError("the broker of objects sent a broken reply");
+  }
+  TROUPE_RETURN_IF_ERROR(FromErrorStatus(answer.reply.error()));
+  answer.fds = std::move(packet->fds);
+  return answer;
+}
+
+absl::Status ObjectLine::Tell(const v1::ObjectRequest& request) {
+  if (!socket_.valid()) return absl::UnavailableError("no broker of objects");
+  absl::Status sent = socket_.Send(request.SerializeAsString(), {}, MonotonicNow() + kReplyTimeout);
+  if (!sent.ok()) Close();
+  return sent;
+}
+
+}  // namespace troupe
