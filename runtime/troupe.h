@@ -16,6 +16,7 @@
 #include "runtime/actor/call_error.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/group.h"
+#include "runtime/actor/object_ref.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/stream.h"
 #include "runtime/actor/task.h"

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/actor/call_router.h"
+#include "runtime/actor/object_ref.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
 #include "runtime/actor/spawn_actor.h"
@@ -96,6 +97,17 @@ class ActorContext {
   void Link(const ActorAddress& actor);
   // The half of Link that this actor owes.
   void EndWith(const ActorAddress& actor);
+
+  // Objects (object_ref.h): Put copies into one; Get gives bytes and tensors without a copy, also of other processes.
+  template <typename T>
+  auto Put(const T& value) const {
+    return objects().Put(value);
+  }
+  template <typename T>
+  absl::StatusOr<T> Get(const ObjectRef<T>& ref, absl::Duration timeout = kGetTimeoutDefault) const {
+    return objects().Get(ref, timeout);
+  }
+  Objects objects() const { return Objects(router_ == nullptr ? nullptr : router_->objects()); }
 
   // A child: it ends with this actor, unless detached. Errors as of ActorSpawner; FAILED_PRECONDITION: this process has
   // no spawner.

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,6 +18,8 @@
 #include "troupe/v1/common.pb.h"
 
 namespace troupe {
+
+class ObjectStore;
 
 // Where an actor's one life is reached.
 struct ActorAddress {
@@ -81,9 +85,13 @@ class CallRouter {
 
   // Of the actors of this process.
   WaitGraph& waits() { return waits_; }
+  // The objects of this process; null: it has none. Set before the first actor starts.
+  const std::shared_ptr<ObjectStore>& objects() const { return objects_; }
+  void SetObjects(std::shared_ptr<ObjectStore> objects) { objects_ = std::move(objects); }
 
  private:
   WaitGraph waits_;
+  std::shared_ptr<ObjectStore> objects_;
 };
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The encoding of arguments and results: numbers, bool, enums, strings (any bytes), vectors, maps, optionals, pairs,
-// tuples, structs that name their fields (codec_struct.h), refs of actors (ref.h) and protobuf messages. A type that
+// tuples, structs that name their fields (codec_struct.h), refs of actors (ref.h), objects (object_ref.h) and protobuf
+// messages. A type that
 // has no encoding is a compile error; bytes that do not hold the type asked for are INVALID_ARGUMENT with what was
 // expected and found.
 //
@@ -12,6 +13,9 @@
 //     0x0C tuple: count, values · 0x0D array: element tag (0x05, 0x06), count, elements of fixed size, little endian
 //     0x0E ref: three times length and bytes: class, life, endpoint · 0x0F struct: length and name, version, count,
 //     values 0x10 array of integers: width in bytes (4, 8; 0x80 more: unsigned), count, elements, little endian
+//     0x11 ref of an object: kind ('b' bytes, 't' tensor, 'v' value), form (0 none, 1 content, 2 place); then process
+//     (8 bytes), sequence number; content: length and bytes; place: size, process of the file (8 bytes), file, block,
+//     offset, owner, node and its endpoint (length and bytes each), sender (8 bytes), number of the transit
 //
 // Integers of any width are read into any other that holds their value. Nothing is allocated beyond what the bytes at
 // hand can fill, so a count that lies costs nothing.

@@ -23,7 +23,8 @@ std::string_view NameOf(CodecTag tag) {
                                                 "an array",
                                                 "a ref",
                                                 "a struct",
-                                                "an array of integers"};
+                                                "an array of integers",
+                                                "an object"};
   auto index = static_cast<size_t>(tag);
   return kNames[index < std::size(kNames) ? index : 0];
 }

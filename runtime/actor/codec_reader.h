@@ -35,6 +35,7 @@ enum class CodecTag : uint8_t {
   kRef = 0x0E,
   kStruct = 0x0F,
   kIntegers = 0x10,
+  kObject = 0x11,
 };
 
 void WriteTag(CodecTag tag, std::string& out);

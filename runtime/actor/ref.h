@@ -23,6 +23,7 @@
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/stream.h"
+#include "runtime/object/transit_scope.h"
 
 namespace troupe {
 
@@ -89,9 +90,11 @@ class Ref {
     auto state = std::make_shared<State>(router_, address_, kNeedsTurn);
     Promise<Result> promise(state);
     Future<Result> future = promise.TakeFuture();
+    TransitScope scope;  // The objects in the arguments are kept until the reply: they have arrived then.
     OutgoingCall call = Outgoing<kMethod>(timeout_.value_or(kCallTimeoutDefault), std::forward<Args>(args)...);
     call.retries = TroupeRetries(static_cast<const T*>(nullptr), internal::MethodTag<kMethod>{});
-    call.reply = [promise = std::move(promise), raw = state.get()](const absl::StatusOr<std::string>& reply) {
+    call.reply = [promise = std::move(promise), raw = state.get(),
+                  kept = scope.Take()](const absl::StatusOr<std::string>& reply) {
       promise.Set(internal::DecodeResult<Result>(reply, raw->router()));
     };
     state->SetId(router_->Call(*address_, std::move(call)));
@@ -125,10 +128,13 @@ class Ref {
       buffer->End(Nobody());
       return StreamReader<Item>(std::move(buffer));
     }
+    TransitScope scope;
     OutgoingCall call = Outgoing<kMethod>(timeout_.value_or(kStreamTimeoutDefault), std::forward<Args>(args)...);
     call.window = window;
     call.item = [buffer](std::string item) { buffer->Push(std::move(item)); };
-    call.reply = [buffer](const absl::StatusOr<std::string>& reply) { buffer->End(reply.status()); };
+    call.reply = [buffer, kept = scope.Take()](const absl::StatusOr<std::string>& reply) {
+      buffer->End(reply.status());
+    };
     buffer->SetCall(router_->Call(*address_, std::move(call)));
     return StreamReader<Item>(std::move(buffer));
   }

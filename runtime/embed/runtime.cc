@@ -14,6 +14,7 @@
 #include "runtime/embed/process_actors.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/object/object_store.h"
 #include "runtime/rpc/server.h"
 #include "runtime/transport/transport.h"
 #include "runtime/worker/worker_main.h"
@@ -39,12 +40,14 @@ class Runtime::Parts : public ActorSpawner {
   explicit Parts(const RuntimeOptions& options)
       : name_(options.name),
         keeper_program_(options.keeper_program),
+        objects_(ObjectStore::Create({.name = options.name, .bytes_max = options.object_bytes_max})),
         executor_(std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads})) {}
 
   ~Parts() override {
     if (actors_ != nullptr) actors_->Shutdown("the runtime ends", Monotonic::Infinite());
     executor_ = nullptr;  // Its last turns and timers use what goes below.
     processes_ = nullptr;
+    objects_->Shutdown();
     cluster_ = nullptr;
     if (transport_ != nullptr) transport_->Shutdown();
     if (server_ != nullptr) server_->Shutdown(kServerGrace);
@@ -61,6 +64,7 @@ class Runtime::Parts : public ActorSpawner {
     transport_options.security = security_;
     transport_ = Transport::Create(std::move(transport_options), host_);
     router_ = transport_;
+    router_->SetObjects(objects_);
     if (serves) {
       TROUPE_ASSIGN_OR_RETURN(folder_, MakeTemporaryDirectory("troupe-runtime-"));
       setting.endpoint = "unix:" + folder_ + "/runtime.sock";
@@ -140,12 +144,14 @@ class Runtime::Parts : public ActorSpawner {
           "an actor with a process of its own needs a head: link //scheduler/server:embedded, or use Runtime::Connect");
     }
     TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
+    objects_->UseBroker(cluster_->object_socket(), {});
     processes_ = MakeProcesses(cluster_->head_target());
     return processes_.get();
   }
 
   const std::string name_;
   const std::string keeper_program_;
+  const std::shared_ptr<ObjectStore> objects_;
   RpcSecurity security_;
   std::string folder_;  // Private; removed at the end.
   ActorHost host_;

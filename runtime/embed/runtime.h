@@ -22,6 +22,7 @@
 #include "runtime/actor/actor.h"
 #include "runtime/actor/actor_context.h"
 #include "runtime/actor/group.h"
+#include "runtime/actor/object_ref.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
 #include "runtime/actor/spawn_actor.h"
@@ -32,7 +33,8 @@ namespace troupe {
 struct RuntimeOptions {
   std::string name = "local";  // The namespace of the actors' names; the first part of what they are called in errors.
   int threads = 0;             // 0: as many as the machine has cores.
-  std::string keeper_program;  // Of Local, for actors with processes; "": troupe_keeper beside this program.
+  int64_t object_bytes_max = 0;  // Of objects made here that are not small; 0: half of the machine's memory.
+  std::string keeper_program;    // Of Local, for actors with processes; "": troupe_keeper beside this program.
 };
 
 class Runtime {
@@ -101,6 +103,18 @@ class Runtime {
   absl::Status Stop(const Ref<T>& ref, const std::string& reason, absl::Duration grace = absl::Seconds(30)) {
     return spawner().Stop(ref.life(), reason, grace);
   }
+
+  // Objects (runtime/actor/object_ref.h): Put copies into one, Get gives bytes and tensors without a copy. What it gave
+  // stays good when the runtime has ended.
+  template <typename T>
+  auto Put(const T& value) const {
+    return objects().Put(value);
+  }
+  template <typename T>
+  absl::StatusOr<T> Get(const ObjectRef<T>& ref, absl::Duration timeout = kGetTimeoutDefault) const {
+    return objects().Get(ref, timeout);
+  }
+  Objects objects() const { return Objects(router()->objects()); }
 
   ActorSpawner& spawner() const;
   const std::shared_ptr<CallRouter>& router() const;

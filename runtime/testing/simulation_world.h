@@ -19,6 +19,7 @@
 #include "runtime/actor/death_book.h"
 #include "runtime/actor/executor.h"
 #include "runtime/actor/local_actors.h"
+#include "runtime/object/object_store.h"
 #include "runtime/testing/fiber_set.h"
 #include "runtime/testing/simulation.h"
 #include "runtime/transport/call_table.h"
@@ -39,6 +40,7 @@ class Simulation::World final : public Executor,
     ActorSetting setting;
     setting.self.path.job = JobId("simulation");
     router_ = shared_from_this();
+    SetObjects(ObjectStore::Create({.name = "simulation"}));
     actors_ = std::make_unique<LocalActors>(
         std::move(setting), host_, router_, *this,
         [this](const ActorLife& life, const v1::ExitCause& cause) { MarkDead(life, cause); });

@@ -71,7 +71,10 @@ void Say(const ActorLife& self, const std::string& text, std::ostream& to = std:
 
 WorkerProcess::WorkerProcess(WorkerOptions options) : options_(std::move(options)) { security_.token = options_.token; }
 
-WorkerProcess::~WorkerProcess() { link_ = nullptr; }
+WorkerProcess::~WorkerProcess() {
+  link_ = nullptr;
+  if (objects_ != nullptr) objects_->Shutdown();
+}
 
 int WorkerProcess::Run() {
   AgentLink::Events events;
@@ -126,6 +129,9 @@ absl::Status WorkerProcess::Start(const v1::WorkerAssignment& assignment) {
   std::shared_ptr<grpc::Channel> head;
   if (!setting.head_endpoint.empty()) head = MakeChannel(setting.head_endpoint, security_);
   router_ = std::make_shared<FollowingRouter>(setting.self.path.job, transport_, head);
+  objects_ = ObjectStore::Create({.name = setting.self.ToString()});
+  if (!setting.object_socket.empty()) objects_->UseBroker(setting.object_socket, setting.self);
+  router_->SetObjects(objects_);
   directory_ = std::make_unique<ActorDirectory>(
       setting.self.path.job, setting.node_id, router_,
       [this](const ActorLife& life, const v1::ExitCause& cause) { transport_->MarkDead(life, cause); });

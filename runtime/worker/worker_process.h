@@ -17,6 +17,7 @@
 #include "runtime/actor/local_actors.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
+#include "runtime/object/object_store.h"
 #include "runtime/rpc/security.h"
 #include "runtime/rpc/server.h"
 #include "runtime/transport/transport.h"
@@ -73,6 +74,7 @@ class WorkerProcess {
   ActorHost host_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<FollowingRouter> router_;  // What its actors call through.
+  std::shared_ptr<ObjectStore> objects_;
   std::unique_ptr<ActorDirectory> directory_;
   ThreadPool children_executor_;           // Has no thread before there are children.
   std::unique_ptr<LocalActors> children_;  // What the actor spawns in this process.

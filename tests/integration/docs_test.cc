@@ -75,8 +75,10 @@ TEST_CASE("Examples: they run and print what they say", "[docs]") {
   // Installed as a program with processes is: the keeper stands beside it.
   std::string folder = MakeTemporaryDirectory("docs-test-").value();
   std::filesystem::copy_file("examples/actors/processes", folder + "/processes");
+  std::filesystem::copy_file("examples/actors/objects", folder + "/objects");
   std::filesystem::copy_file("tools/keeper/troupe_keeper", folder + "/troupe_keeper");
   CHECK(Run(folder + "/processes") == "in another process\n7\n");
+  CHECK(Run(folder + "/objects") == "524288\nall read\n");
   CHECK(RemoveTree(folder).ok());
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "runtime/env/clock.h"
 #include "runtime/troupe.h"
@@ -51,14 +52,42 @@ class Worker : public troupe::Actor {
     for (int64_t i = 0; i < n; ++i) co_yield i;
     co_return absl::OkStatus();
   }
+  // Objects: what this process makes, keeps and reads.
+  absl::StatusOr<troupe::ObjectRef<troupe::Tensor>> MakeTensor(int64_t elements) {
+    absl::StatusOr<troupe::TensorBuffer> buffer =
+        context_->objects().NewTensor(troupe::DType::kInt64, std::vector<int64_t>{elements});
+    if (!buffer.ok()) return buffer.status();
+    for (int64_t i = 0; i < elements; ++i) buffer->values<int64_t>()[static_cast<size_t>(i)] = i;
+    return troupe::ObjectRef<troupe::Tensor>(std::move(*buffer).Seal());
+  }
+  absl::StatusOr<int64_t> SumOf(const troupe::ObjectRef<troupe::Tensor>& ref) {
+    absl::StatusOr<troupe::Tensor> tensor = context_->Get(ref);
+    if (!tensor.ok()) return tensor.status();
+    return SumOfTensor(*tensor);
+  }
+  int64_t SumOfTensor(const troupe::Tensor& tensor) {
+    int64_t sum = 0;
+    for (int64_t value : tensor.values<int64_t>()) sum += value;
+    return sum;
+  }
+  void Keep(const std::vector<troupe::ObjectRef<troupe::Tensor>>& refs) { kept_ = refs; }
+  absl::StatusOr<troupe::ObjectRef<troupe::Tensor>> Kept(int64_t i) { return kept_.at(static_cast<size_t>(i)); }
+  absl::StatusOr<troupe::ObjectRef<troupe::Tensor>> MakeAndKeep(int64_t elements) {
+    absl::StatusOr<troupe::ObjectRef<troupe::Tensor>> made = MakeTensor(elements);
+    if (made.ok()) kept_ = {*made};
+    return made;
+  }
+
   absl::StatusOr<troupe::Ref<Worker>> SpawnChild() { return context_->Spawn<Worker>({.name = "child"}, 100); }
 
  private:
   int64_t value_;
   std::string seen_;
   troupe::ActorContext* context_ = nullptr;
+  std::vector<troupe::ObjectRef<troupe::Tensor>> kept_;
 };
 TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Variable, StopSelf, Throw, Sleep, Link, Monitor, Seen,
-                                              SpawnProcess, Exit, Hang, AskThroughRef, Count, SpawnChild));
+                                              SpawnProcess, Exit, Hang, AskThroughRef, Count, SpawnChild, MakeTensor,
+                                              SumOf, SumOfTensor, Keep, Kept, MakeAndKeep));
 
 }  // namespace troupe_test

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "runtime/embed/embedded_cluster.h"
@@ -253,6 +254,69 @@ TEST_CASE("Connect: actors of a cluster's head are spawned, called, watched, res
   CHECK(std::string(away.message()).find("the head at " + target) == 0);
   CHECK(MonotonicNow() - begun < absl::Seconds(15));
   CHECK(RemoveTree(folder).ok());
+}
+
+TEST_CASE("Objects: one made in a process is read in others without a copy, and outlives its maker with who holds it",
+          "[processes]") {
+  std::optional<Tensor> outlives;
+  constexpr int64_t kElements = 1 << 20, kSum = kElements * (kElements - 1) / 2;
+  {
+    Runtime runtime = Embedded();
+    Ref<Worker> maker = runtime.Spawn<Worker>(InProcess("maker", 0.2), 1).value();
+    Ref<Worker> reader = runtime.Spawn<Worker>(InProcess("reader", 0.2), 1).value();
+    Ref<Worker> here = runtime.Spawn<Worker>({.name = "here"}, 1).value();
+    ObjectRef<Tensor> ref = maker.Call<&Worker::MakeTensor>(kElements).Get().value();
+    Tensor tensor = runtime.Get(ref).value();
+    CHECK(tensor.shape() == std::vector<int64_t>{kElements});
+    CHECK(tensor.values<int64_t>().back() == kElements - 1);
+    CHECK(reader.Call<&Worker::SumOf>(ref).Get().value() == kSum);
+    CHECK(reader.Call<&Worker::SumOfTensor>(tensor).Get().value() == kSum);
+    CHECK(here.Call<&Worker::SumOf>(ref).Get().value() == kSum);
+    // From this process, small and large.
+    for (size_t n : {10, 100'000}) {
+      std::vector<int64_t> ones(n, 1);
+      ObjectRef<Tensor> mine = runtime.Put(TensorSpan(std::span<const int64_t>(ones), {ones.size() / 2, 2})).value();
+      CHECK(reader.Call<&Worker::SumOf>(mine).Get().value() == static_cast<int64_t>(n));
+    }
+    // Its maker is killed: who holds it has it, and can still hand it on; what nobody else held is lost.
+    ObjectRef<Tensor> lost = maker.Call<&Worker::MakeAndKeep>(kElements * 3).Get().value();
+    REQUIRE(reader.Call<&Worker::Keep>(std::vector{ref}).Get().ok());
+    int64_t pid = maker.Call<&Worker::Pid>().Get().value();
+    ObjectId lost_id = lost.id();
+    ref = ObjectRef<Tensor>();
+    tensor = Tensor();
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+    CHECK(Eventually([&] { return !IsAlive(pid); }));
+    CHECK(Eventually([&] { return !runtime.Find<Worker>("maker").ok(); }));
+    CHECK(lost.id() == lost_id);
+    CHECK(runtime.Get(lost).ok());  // Held here, before its maker died.
+    ObjectRef<Tensor> kept = reader.Call<&Worker::Kept>(0).Get().value();
+    outlives = runtime.Get(kept).value();
+  }
+  CHECK(outlives->values<int64_t>()[12345] == 12345);
+}
+
+TEST_CASE("Objects: a lost one names its owner and why that ended", "[processes]") {
+  Runtime runtime = Embedded();
+  Ref<Worker> maker = runtime.Spawn<Worker>(InProcess("maker", 0.2), 1).value();
+  ObjectRef<Tensor> ref = maker.Call<&Worker::MakeTensor>(1 << 20).Get().value();
+  ObjectWire wire = ref.handle()->store().Describe(ref.handle(), 0, true);
+  std::string owner(wire.owner);
+  wire.owner = owner;
+  wire.node_id = {};
+  int64_t pid = maker.Call<&Worker::Pid>().Get().value();
+  Objects objects = runtime.objects();
+  ref = ObjectRef<Tensor>();
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
+  CHECK(Eventually([&] { return !runtime.Find<Worker>("maker").ok(); }));
+  absl::Status lost;
+  CHECK(Eventually([&] {
+    lost = runtime.Get(ObjectRef<Tensor>(objects.store()->Adopt(wire))).status();
+    return std::string(lost.message()).find("SIGKILL") != std::string::npos;
+  }));
+  INFO(lost);
+  CHECK(lost.code() == absl::StatusCode::kNotFound);
+  CHECK(std::string(lost.message()).find("its owner " + owner + " has ended") != std::string::npos);
 }
 
 }  // namespace
