@@ -62,7 +62,9 @@ absl::StatusOr<ActorAddress> LocalActors::Spawn(const std::string& actor_class, 
   auto entry = std::make_shared<Entry>(std::move(options));
   TROUPE_ASSIGN_OR_RETURN(entry->actor_class, ActorRegistry::Global().Find(actor_class));
   entry->arguments = std::move(arguments);
-  if (parent != nullptr && !entry->options.detached) entry->parent = *parent;
+  // The actor that owns this process is in no list: Shutdown stands for its end.
+  bool listed = parent != nullptr && *parent != setting_.self;
+  if (listed && !entry->options.detached) entry->parent = *parent;
   std::string& name = entry->options.name;
   {
     MutexLock lock(mutex_);
@@ -107,8 +109,7 @@ void LocalActors::Release(const std::string& name) {
 }
 
 absl::Status LocalActors::Adopt(const Entry& entry) {
-  // The actor that owns this process is in no list: Shutdown stands for its end.
-  if (!entry.parent.has_value() || *entry.parent == setting_.self) return absl::OkStatus();
+  if (!entry.parent.has_value()) return absl::OkStatus();
   auto up = entries_.find(entry.parent->path.role);
   bool lives = up != entries_.end() && up->second->life == *entry.parent && !up->second->failed.has_value();
   if (!lives) return absl::UnavailableError(entry.parent->ToString() + ", which spawns it, has ended");

@@ -236,7 +236,11 @@ TEST_CASE("Spawn: an OnStart that does not end in time is told, and its name is 
   CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(std::string(late.message()).find("actor a (Node): OnStart has not ended within 20ms") == 0);
   CHECK(runtime.Spawn<Node>(options, "n").status().code() == absl::StatusCode::kAlreadyExists);
-  CHECK(Eventually([&] { return runtime.Spawn<Node>(options, "n").ok(); }));
+  absl::StatusOr<Ref<Node>> again = late;
+  CHECK(Eventually([&] {
+    if (!again.ok()) again = runtime.Spawn<Node>(options, "n");
+    return again.ok();
+  }));
   CHECK(Node::alive == 1);
 }
 
