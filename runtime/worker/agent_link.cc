@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/env/clock.h"
 #include "runtime/rpc/status.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr absl::Duration kRetryFirst = absl::Milliseconds(50);
 constexpr absl::Duration kRetryMax = absl::Seconds(1);
+// For the agent to take what was said last: it comes before the exit then.
+constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 }  // namespace
 
@@ -24,14 +27,24 @@ AgentLink::AgentLink(std::shared_ptr<grpc::Channel> agent, ActorLife self, Event
 }
 
 AgentLink::~AgentLink() {
+  Close();
+  session_thread_.join();
+  heartbeat_thread_.join();
+}
+
+void AgentLink::Close() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    if (context_ != nullptr) context_->TryCancel();
     changed_.NotifyAll();
   }
-  session_thread_.join();
-  heartbeat_thread_.join();
+  {
+    MutexLock lock(write_mutex_);
+    if (stream_ != nullptr) std::exchange(stream_, nullptr)->WritesDone();
+  }
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(lock, MonotonicNow() + kFarewell, [this] { return context_ == nullptr; });
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 void AgentLink::RunSession() {
@@ -76,6 +89,7 @@ absl::Status AgentLink::OneSession() {
   absl::Status ended = FromGrpc(stream->Finish());
   MutexLock lock(mutex_);
   context_ = nullptr;
+  changed_.NotifyAll();
   return ended;
 }
 

@@ -40,6 +40,9 @@ class AgentLink {
   void SayStartFailed(const absl::Status& error);
   // The same.
   void SayEnded(const std::string& text);
+  // Nothing is said any more. Returns when the agent has taken what was (so it knows it before it sees the process
+  // end), or after a second.
+  void Close();
 
  private:
   using Stream = grpc::ClientReaderWriter<v1::WorkerToAgent, v1::AgentToWorker>;

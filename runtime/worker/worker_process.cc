@@ -86,7 +86,12 @@ int WorkerProcess::Run() {
   events.stop = [this](const v1::WorkerStop& stop) { Stop(stop.reason(), absl::Milliseconds(stop.grace_ms())); };
   events.unknown = [this](const absl::Status& status) { Ask(StatusText(status), kUnknownGrace, kUnknownWorker); };
   link_ = std::make_unique<AgentLink>(MakeChannel("unix:" + options_.agent_socket, security_), options_.self, events);
+  int exit_code = Live();
+  link_->Close();
+  return exit_code;
+}
 
+int WorkerProcess::Live() {
   std::optional<v1::WorkerAssignment> assignment = AwaitAssignment();
   if (!assignment.has_value()) return AwaitStop();
   absl::Duration hang_timeout = absl::Milliseconds(assignment->start().hang_timeout_ms());

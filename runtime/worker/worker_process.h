@@ -60,6 +60,7 @@ class WorkerProcess {
   };
 
   void Ask(const std::string& reason, absl::Duration grace, int exit_code);
+  int Live();
   std::optional<v1::WorkerAssignment> AwaitAssignment();
   absl::Status Start(const v1::WorkerAssignment& assignment);
   // Fills in setting.remote_endpoint.
