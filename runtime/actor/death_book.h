@@ -20,7 +20,7 @@ class DeathBook {
  public:
   using EndedCallback = CallRouter::EndedCallback;
   // The newest dead life of so many replicas is remembered, the oldest deaths are forgotten.
-  static constexpr size_t kDeathsMax = 65'536;
+  static constexpr size_t kDeathsMax = 4096;
 
   struct Told {
     ActorLife life;

@@ -40,8 +40,8 @@ class Runtime::Parts : public ActorSpawner {
   explicit Parts(const RuntimeOptions& options)
       : name_(options.name),
         keeper_program_(options.keeper_program),
-        objects_(ObjectStore::Create({.name = options.name, .bytes_max = options.object_bytes_max})),
-        executor_(std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads})) {}
+        threads_(options.threads),
+        objects_(ObjectStore::Create({.name = options.name, .bytes_max = options.object_bytes_max})) {}
 
   ~Parts() override {
     if (actors_ != nullptr) actors_->Shutdown("the runtime ends", Monotonic::Infinite());
@@ -65,6 +65,7 @@ class Runtime::Parts : public ActorSpawner {
     transport_ = Transport::Create(std::move(transport_options), host_);
     router_ = transport_;
     router_->SetObjects(objects_);
+    executor_ = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = threads_, .idle = transport_->idle_work()});
     if (serves) {
       TROUPE_ASSIGN_OR_RETURN(folder_, MakeTemporaryDirectory("troupe-runtime-"));
       setting.endpoint = "unix:" + folder_ + "/runtime.sock";
@@ -151,6 +152,7 @@ class Runtime::Parts : public ActorSpawner {
 
   const std::string name_;
   const std::string keeper_program_;
+  const int threads_;
   const std::shared_ptr<ObjectStore> objects_;
   RpcSecurity security_;
   std::string folder_;  // Private; removed at the end.

@@ -16,7 +16,7 @@ namespace troupe {
 class CallRoutes {
  public:
   // What is forgotten is made again.
-  static constexpr size_t kRoutesMax = 16'384;
+  static constexpr size_t kRoutesMax = 4096;
 
   std::shared_ptr<const CallRoute> Get(const ActorLife& target, std::string_view method) {
     auto found = routes_.find(Key{target, method});
