@@ -3,7 +3,6 @@
 // Pure code is handed the time; only runtime/env reads a clock.
 #pragma once
 
-#include <chrono>
 #include <compare>
 #include <cstdint>
 
@@ -19,10 +18,6 @@ class Monotonic {
 
   constexpr int64_t nanoseconds() const { return ns_; }
   constexpr bool infinite() const { return ns_ == INT64_MAX; }
-  // For std::condition_variable::wait_until on the steady clock.
-  std::chrono::steady_clock::time_point ToSteady() const {
-    return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns_));
-  }
 
   friend constexpr auto operator<=>(Monotonic, Monotonic) = default;
   friend Monotonic operator+(Monotonic t, absl::Duration d) {

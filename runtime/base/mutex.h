@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutex, MutexLock and ConditionVariable: std::mutex on the steady clock with Clang's thread-safety annotations.
-// (absl::Mutex's timed waits follow the wall clock in some builds; these never do.)
+// Mutex, MutexLock and ConditionVariable: POSIX ones on the steady clock, with Clang's thread-safety annotations.
+// (absl::Mutex's timed waits follow the wall clock in some builds; these never do. std::mutex cannot be an adaptive
+// one.)
 #pragma once
 
-#include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <pthread.h>
+
+#include <cerrno>
+#include <ctime>
 
 #include "absl/base/thread_annotations.h"
 #include "runtime/base/monotonic.h"
@@ -14,48 +16,59 @@ namespace troupe {
 
 class ABSL_LOCKABLE Mutex {
  public:
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
-  void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { pthread_mutex_lock(&mutex_); }
+  void Unlock() ABSL_UNLOCK_FUNCTION() { pthread_mutex_unlock(&mutex_); }
 
  private:
   friend class ConditionVariable;
-  friend class MutexLock;
-  std::mutex mutex_;
+  // Adaptive: who finds it held looks again for a fraction of a microsecond before it sleeps. What is held here is held
+  // for less than that, and a sleep costs both sides many times as much.
+  pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 };
 
 // Holds the mutex for its own life.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : lock_(mutex.mutex_) {}
-  ~MutexLock() ABSL_UNLOCK_FUNCTION() {}
+  explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) { mutex_.Lock(); }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.Unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
   friend class ConditionVariable;
-  std::unique_lock<std::mutex> lock_;
+  Mutex& mutex_;
 };
 
 class ConditionVariable {
  public:
-  void NotifyOne() { condition_.notify_one(); }
-  void NotifyAll() { condition_.notify_all(); }
+  ConditionVariable() = default;
+  ~ConditionVariable() { pthread_cond_destroy(&condition_); }  // Waits for those that were just woken to have left it.
+  ConditionVariable(const ConditionVariable&) = delete;
+  ConditionVariable& operator=(const ConditionVariable&) = delete;
+
+  void NotifyOne() { pthread_cond_signal(&condition_); }
+  void NotifyAll() { pthread_cond_broadcast(&condition_); }
 
   // Waits until `predicate()` holds (true) or `deadline` has passed (false). There is no wait without a deadline.
   template <typename Predicate>
   bool WaitUntil(MutexLock& lock, Monotonic deadline, Predicate predicate) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // wait_until with a far time point overflows inside some standard libraries: bound each wait.
+    constexpr int64_t kSecond = 1'000'000'000;
+    int64_t nanoseconds = deadline.nanoseconds() < 0 ? 0 : deadline.nanoseconds();
+    const timespec until = {nanoseconds / kSecond, nanoseconds % kSecond};
     while (!predicate()) {
-      auto now = std::chrono::steady_clock::now();
-      if (now >= deadline.ToSteady()) return false;
-      auto slice = std::min(deadline.ToSteady(), now + std::chrono::hours(1));
-      condition_.wait_until(lock.lock_, slice);
+      if (pthread_cond_clockwait(&condition_, &lock.mutex_.mutex_, CLOCK_MONOTONIC, &until) == ETIMEDOUT) {
+        return predicate();
+      }
     }
     return true;
   }
 
  private:
-  std::condition_variable condition_;
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
 };
 
 }  // namespace troupe
