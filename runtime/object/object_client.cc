@@ -6,11 +6,21 @@
 #include "runtime/base/status.h"
 
 namespace troupe {
+namespace {
 
-ObjectClient::ObjectClient(std::string socket_path, ActorLife owner)
-    : owner_(std::move(owner)), line_(std::move(socket_path), [this](ObjectLine& line) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return PutAgain(line);
-      }) {}
+v1::ObjectRequest DropRequest(const std::string& id) {
+  v1::ObjectRequest request;
+  request.mutable_drop()->set_object_id(id);
+  return request;
+}
+
+}  // namespace
+
+ObjectClient::ObjectClient(std::string socket_path, ActorLife owner, ObjectLineTimeouts timeouts)
+    : owner_(std::move(owner)),
+      line_(
+          std::move(socket_path), [this](ObjectLine& line) ABSL_NO_THREAD_SAFETY_ANALYSIS { return PutAgain(line); },
+          timeouts) {}
 
 v1::ObjectRequest ObjectClient::PutRequest(const std::string& id, bool keep) const {
   v1::ObjectRequest request;
@@ -22,7 +32,10 @@ v1::ObjectRequest ObjectClient::PutRequest(const std::string& id, bool keep) con
 
 absl::Status ObjectClient::Put(const std::string& id, std::shared_ptr<const MemoryFile> file, bool keep) {
   MutexLock lock(mutex_);
-  TROUPE_RETURN_IF_ERROR(line_.Ask(PutRequest(id, keep), {file->fd()}).status());
+  const bool asked = !line_.silent();
+  absl::Status put = line_.Ask(PutRequest(id, keep), {file->fd()}).status();
+  if (asked && absl::IsUnavailable(put)) to_drop_.insert(id);  // It may have been taken, or may be yet.
+  TROUPE_RETURN_IF_ERROR(put);
   held_[id] = {std::move(file), keep};
   return absl::OkStatus();
 }
@@ -44,14 +57,18 @@ absl::StatusOr<std::shared_ptr<const MemoryFile>> ObjectClient::Get(const std::s
 }
 
 absl::Status ObjectClient::Drop(const std::string& id) {
-  v1::ObjectRequest request;
-  request.mutable_drop()->set_object_id(id);
   MutexLock lock(mutex_);
   held_.erase(id);
-  return line_.Ask(request).status();
+  absl::Status dropped = line_.Ask(DropRequest(id)).status();
+  if (absl::IsUnavailable(dropped)) to_drop_.insert(id);
+  return dropped;
 }
 
 absl::Status ObjectClient::PutAgain(ObjectLine& line) {
+  for (; !to_drop_.empty(); to_drop_.erase(to_drop_.begin())) {
+    absl::Status dropped = line.Exchange(DropRequest(*to_drop_.begin())).status();
+    if (!line.open()) return dropped;
+  }
   for (const auto& [id, held] : held_) {
     absl::Status put = line.Exchange(PutRequest(id, held.keep), {held.file->fd()}).status();
     // One that is refused (the budget, say) is as it was before; the line is good.

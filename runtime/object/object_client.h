@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,9 +22,10 @@ namespace troupe {
 class ObjectClient {
  public:
   // `owner`: this process' actor, whose end frees what was put.
-  ObjectClient(std::string socket_path, ActorLife owner);
+  ObjectClient(std::string socket_path, ActorLife owner, ObjectLineTimeouts timeouts = {});
 
-  // Errors as of object.proto; UNAVAILABLE: no broker answers.
+  // Errors as of object.proto; UNAVAILABLE: no broker answers. What could not be put or dropped then is dropped when
+  // it answers again.
   absl::Status Put(const std::string& id, std::shared_ptr<const MemoryFile> file, bool keep = false);
   absl::StatusOr<std::shared_ptr<const MemoryFile>> Get(const std::string& id);
   absl::Status Drop(const std::string& id);
@@ -42,6 +44,7 @@ class ObjectClient {
   Mutex mutex_;
   ObjectLine line_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Held> held_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> to_drop_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace troupe

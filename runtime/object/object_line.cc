@@ -8,17 +8,14 @@
 #include "runtime/rpc/status.h"
 
 namespace troupe {
-namespace {
 
-// The broker never does long work; an agent that is stopped or starved may take that long.
-constexpr absl::Duration kReplyTimeout = absl::Seconds(10);
-
-}  // namespace
+bool ObjectLine::silent() const { return MonotonicNow() < silent_until_; }
 
 absl::StatusOr<ObjectAnswer> ObjectLine::Ask(const v1::ObjectRequest& request, const std::vector<int>& fds) {
+  if (silent()) return absl::UnavailableError("the broker of objects did not answer just now");
   if (socket_.valid()) {
     absl::StatusOr<ObjectAnswer> answer = Exchange(request, fds);
-    if (socket_.valid()) return answer;
+    if (socket_.valid() || silent()) return answer;
   }
   TROUPE_RETURN_IF_ERROR(Dial());
   return Exchange(request, fds);
@@ -34,13 +31,15 @@ absl::Status ObjectLine::Dial() {
 }
 
 absl::StatusOr<ObjectAnswer> ObjectLine::Exchange(const v1::ObjectRequest& request, const std::vector<int>& fds) {
-  Monotonic deadline = MonotonicNow() + kReplyTimeout;
+  Monotonic deadline = MonotonicNow() + (silent_until_ == Monotonic() ? timeouts_.reply : timeouts_.again);
   absl::Status sent = socket_.Send(request.SerializeAsString(), fds, deadline);
   absl::StatusOr<UnixPacket> packet =
       sent.ok() ? socket_.Receive(kPacketBytesMax, deadline) : absl::StatusOr<UnixPacket>(sent);
   // After a missing reply the line would be out of step.
   if (!packet.ok()) Close();
-  if (absl::IsDeadlineExceeded(packet.status())) return absl::UnavailableError("the broker of objects does not answer");
+  bool silence = absl::IsDeadlineExceeded(packet.status());
+  silent_until_ = silence ? MonotonicNow() + timeouts_.silence : Monotonic();
+  if (silence) return absl::UnavailableError("the broker of objects does not answer");
   if (!packet.ok()) return packet.status();
   ObjectAnswer answer;
   if (!answer.reply.ParseFromString(packet->bytes)) {
@@ -54,7 +53,7 @@ absl::StatusOr<ObjectAnswer> ObjectLine::Exchange(const v1::ObjectRequest& reque
 
 absl::Status ObjectLine::Tell(const v1::ObjectRequest& request) {
   if (!socket_.valid()) return absl::UnavailableError("no broker of objects");
-  absl::Status sent = socket_.Send(request.SerializeAsString(), {}, MonotonicNow() + kReplyTimeout);
+  absl::Status sent = socket_.Send(request.SerializeAsString(), {}, MonotonicNow() + timeouts_.reply);
   if (!sent.ok()) Close();
   return sent;
 }

@@ -113,6 +113,36 @@ TEST_CASE("ObjectBroker: after a restart of the agent the publisher's next reque
   CHECK(TextOf(*b.Get("x").value()) == "x");
 }
 
+TEST_CASE("ObjectClient: a broker that does not answer is left alone for a while, then asked again", "[object]") {
+  Fixture f;
+  f.broker = nullptr;
+  auto stopped = std::make_unique<UnixListener>(  // Takes connections and serves none, as a stopped agent does.
+      UnixListener::Listen(f.options.socket_path, UnixSocketKind::kSeqPacket).value());
+  const ObjectLineTimeouts timeouts{
+      .reply = absl::Milliseconds(500), .silence = absl::Milliseconds(300), .again = absl::Milliseconds(100)};
+  ObjectClient a(f.options.socket_path, Life("a", 1), timeouts);
+  Monotonic begin = MonotonicNow();
+  CHECK(a.Put("x", FileOf("x")).code() == absl::StatusCode::kUnavailable);
+  Monotonic told = MonotonicNow();
+  CHECK(told - begin >= timeouts.reply);
+  for (int i = 0; i < 100; ++i) CHECK(a.Get("x").status().code() == absl::StatusCode::kUnavailable);
+  CHECK(MonotonicNow() - told < timeouts.silence);
+  PauseFor(timeouts.silence);
+  Monotonic again = MonotonicNow();
+  CHECK(a.Get("x").status().code() == absl::StatusCode::kUnavailable);
+  CHECK(MonotonicNow() - again >= timeouts.again);
+  CHECK(MonotonicNow() - again < timeouts.reply);
+
+  stopped = nullptr;
+  f.broker = ObjectBroker::Start(f.options).value();
+  ObjectClient late(f.options.socket_path, Life("a", 1));
+  REQUIRE(late.Put("x", FileOf("x")).ok());  // As what lay in the queue of the stopped one.
+  PauseFor(timeouts.silence);
+  REQUIRE(a.Put("y", FileOf("y")).ok());
+  CHECK(late.Get("x").status().code() == absl::StatusCode::kNotFound);
+  CHECK(late.Get("y").ok());
+}
+
 TEST_CASE("ObjectBroker: broken packets, missing descriptors and too many peers harm only themselves", "[object]") {
   Fixture f;
   Monotonic soon = MonotonicNow() + absl::Seconds(10);
