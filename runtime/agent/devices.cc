@@ -2,7 +2,6 @@
 #include "runtime/agent/devices.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +12,7 @@
 
 #include "runtime/agent/worker_spawn.h"
 #include "runtime/env/file.h"
+#include "runtime/env/memory.h"
 
 namespace troupe::agent {
 namespace {
@@ -35,18 +35,6 @@ double UsableCpus() {
   int cpus = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
                                                             : static_cast<int>(std::thread::hardware_concurrency());
   return std::min<double>(std::max(1, cpus), CpuQuota());
-}
-
-int64_t UsableMemoryBytes() {
-  int64_t bytes = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    absl::StatusOr<std::string> text = ReadFile(limit, 4096);
-    int64_t value = 0;
-    if (text.ok() && std::from_chars(text->data(), text->data() + text->size(), value).ec == std::errc() && value > 0) {
-      bytes = std::min(bytes, value);
-    }
-  }
-  return bytes;
 }
 
 // Those that this process may see.

@@ -19,6 +19,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/process.h"
 #include "runtime/env/random.h"
 #include "runtime/env/tcp.h"
 #include "runtime/object/object_broker.h"
@@ -37,10 +38,7 @@ constexpr absl::Duration kObjectResync = absl::Seconds(3);
 constexpr absl::Duration kFlush = absl::Milliseconds(500);
 constexpr size_t kEventsMax = 256;  // Waiting: from here on the head's stream waits, too.
 
-std::string OwnFolder() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
-}
+std::string OwnFolder() { return std::filesystem::path(OwnProgramPath()).parent_path().string(); }
 
 absl::StatusOr<std::string> ProgramPath(const std::string& given, const std::string& name, const char* what) {
   std::string path = given.empty() ? OwnFolder() + "/" + name : std::filesystem::absolute(given).string();

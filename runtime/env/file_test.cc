@@ -7,6 +7,7 @@
 #include "runtime/env/file_lock.h"
 #include "runtime/env/mapped_file.h"
 #include "runtime/env/memory.h"
+#include "runtime/env/process.h"
 
 namespace troupe {
 namespace {
@@ -113,7 +114,15 @@ TEST_CASE("Memory: what is left is read from the machine and the cgroup", "[memo
   CHECK(internal::ParseCgroupPath("x", "memory").empty());
   CHECK(AvailableMemoryBytes() > 0);
   CHECK(UsedMemoryBytes() > 0);
+  CHECK(MachineMemoryBytes() >= UsedMemoryBytes());
+  CHECK(UsableMemoryBytes() > 0);
+  CHECK(UsableMemoryBytes() <= MachineMemoryBytes());
   CHECK(AvailableMemoryBytes() < int64_t{1} << 50);
+}
+
+TEST_CASE("Process: its own program is known by an absolute path", "[process]") {
+  CHECK(OwnProgramPath().front() == '/');
+  CHECK(OwnProgramPath().ends_with("/file_test"));
 }
 
 }  // namespace

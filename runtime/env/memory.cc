@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/env/memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -26,6 +28,19 @@ int64_t Left(const std::string& limit_file, const std::string& usage_file) {
   return limit == kUnlimited || usage == kUnlimited ? kUnlimited : std::max<int64_t>(limit - usage, 0);
 }
 
+int64_t LimitOfCgroup() {
+  std::string self = ReadFile("/proc/self/cgroup", kProcFileBytesMax).value_or("");
+  int64_t limit = kUnlimited;
+  // In a container its group may be mounted as the root, while /proc names it as the host does.
+  for (const std::string& group : {std::string(), internal::ParseCgroupPath(self, "")}) {
+    limit = std::min(limit, ReadNumber("/sys/fs/cgroup" + group + "/memory.max"));
+  }
+  for (const std::string& group : {std::string(), internal::ParseCgroupPath(self, "memory")}) {
+    limit = std::min(limit, ReadNumber("/sys/fs/cgroup/memory" + group + "/memory.limit_in_bytes"));
+  }
+  return limit;
+}
+
 int64_t LeftInCgroup() {
   std::string self = ReadFile("/proc/self/cgroup", kProcFileBytesMax).value_or("");
   std::string v2 = "/sys/fs/cgroup" + internal::ParseCgroupPath(self, "");
@@ -41,6 +56,12 @@ int64_t AvailableMemoryBytes() {
   int64_t machine = internal::ParseMeminfo(meminfo, "MemAvailable:");
   return std::min(machine < 0 ? kUnlimited : machine, LeftInCgroup());
 }
+
+int64_t MachineMemoryBytes() {
+  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+int64_t UsableMemoryBytes() { return std::min(MachineMemoryBytes(), LimitOfCgroup()); }
 
 int64_t UsedMemoryBytes() {
   std::string meminfo = ReadFile("/proc/meminfo", kProcFileBytesMax).value_or("");

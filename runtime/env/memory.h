@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory this process may still take, and how much the machine has in use.
+// How much memory there is: of the machine, for this process, left, and in use.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,12 @@ namespace troupe {
 // The smaller of what the machine has left without swapping (MemAvailable) and what the process' cgroup allows (v2,
 // v1). Others take memory too: an answer is a bound for refusing what cannot be, not a promise.
 int64_t AvailableMemoryBytes();
+
+// Of the whole machine.
+int64_t MachineMemoryBytes();
+
+// The smaller of the machine's memory and what the cgroup of the process (v2, v1) allows: what there is to share out.
+int64_t UsableMemoryBytes();
 
 // Of the whole machine: what could not be had without swapping (MemTotal - MemAvailable); 0 when that cannot be read.
 int64_t UsedMemoryBytes();

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "runtime/env/errno_status.h"
@@ -31,6 +32,11 @@ void OnSignal(int signal) {
 }
 
 }  // namespace
+
+std::string OwnProgramPath() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
 
 absl::StatusOr<std::unique_ptr<TerminationSignals>> TerminationSignals::Install(std::function<void(int)> callback) {
   int ends[2];

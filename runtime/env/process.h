@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What concerns the process as a whole: signals that ask it to end, and glibc's memory allocator.
+// What concerns the process as a whole: its program, signals that ask it to end, and glibc's memory allocator.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
 #include "runtime/env/unique_fd.h"
 
 namespace troupe {
+
+// The absolute path of the program that this process runs; "" when the system does not tell.
+std::string OwnProgramPath();
 
 // Calls back on a thread of its own for each SIGTERM and SIGINT. One at a time in a process. The signals stay unblocked
 // and their handlers do not outlive exec, so that child processes are not affected.

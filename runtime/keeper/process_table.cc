@@ -91,8 +91,6 @@ bool HasEnvironmentEntry(pid_t pid, std::string_view entry) {
   return false;
 }
 
-int64_t MachineMemoryBytes() { return NumberAfter(ReadProcFile("/proc/meminfo"), "MemTotal:", 0) * 1024; }
-
 int64_t KernelOomKills() { return NumberAfter(ReadProcFile("/proc/vmstat"), "\noom_kill ", -1); }
 
 }  // namespace troupe::keeper

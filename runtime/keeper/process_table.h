@@ -26,9 +26,6 @@ std::vector<pid_t> DescendantsOf(const std::vector<ProcessEntry>& table, pid_t r
 // Whether the environment that `pid` was started with holds `entry` ("KEY=value"). False when it cannot be read.
 bool HasEnvironmentEntry(pid_t pid, std::string_view entry);
 
-// Bytes of memory that this machine has; 0 when unknown.
-int64_t MachineMemoryBytes();
-
 // How many processes the kernel has killed for memory since it started, on the whole machine; -1 when unknown.
 int64_t KernelOomKills();
 

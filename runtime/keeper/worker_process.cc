@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/memory.h"
 #include "runtime/keeper/process_table.h"
 
 namespace troupe::keeper {

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/memory.h"
 #include "runtime/object/memory_file.h"
 #include "runtime/rpc/status.h"
 
@@ -28,10 +29,6 @@ constexpr size_t kFreedPerNotice = 400;
 // After a failed accept (no descriptors left): until then those that are open are served on.
 constexpr absl::Duration kAcceptRetry = absl::Milliseconds(20);
 
-int64_t HalfOfMemory() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE)) / 2;
-}
-
 // Those that no reply follows.
 bool IsOneWay(const v1::ObjectRequest& request) {
   return request.has_export_object() || request.has_release() || request.has_claim() || request.has_withdraw() ||
@@ -47,7 +44,7 @@ absl::Status CopyOf(const UniqueFd& fd, UniqueFd& copy) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ObjectBroker>> ObjectBroker::Start(ObjectBrokerOptions options) {
-  if (options.bytes_max == 0) options.bytes_max = HalfOfMemory();
+  if (options.bytes_max == 0) options.bytes_max = UsableMemoryBytes() / 2;
   TROUPE_ASSIGN_OR_RETURN(UnixListener listener, UnixListener::Listen(options.socket_path, UnixSocketKind::kSeqPacket));
   TROUPE_ASSIGN_OR_RETURN(auto wake, UnixSocket::Pair(UnixSocketKind::kStream));
   return std::unique_ptr<ObjectBroker>(

@@ -10,15 +10,12 @@
 #include "runtime/base/check.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/memory.h"
 #include "runtime/env/random.h"
 #include "runtime/object/memory_file.h"
 
 namespace troupe {
 namespace {
-
-int64_t HalfOfMemory() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE)) / 2;
-}
 
 // On a line of the cache of its own, so that a tensor in it is aligned.
 std::byte* SmallBlock(size_t bytes) {
@@ -45,7 +42,7 @@ ObjectHandle ObjectBuffer::Seal() && {
 }
 
 std::shared_ptr<ObjectStore> ObjectStore::Create(ObjectStoreOptions options) {
-  if (options.bytes_max == 0) options.bytes_max = HalfOfMemory();
+  if (options.bytes_max == 0) options.bytes_max = UsableMemoryBytes() / 2;
   return std::shared_ptr<ObjectStore>(new ObjectStore(std::move(options)));
 }
 

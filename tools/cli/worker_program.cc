@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "runtime/env/file.h"
+#include "runtime/env/process.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/head_client.h"
 
@@ -32,10 +33,8 @@ int Become(std::vector<std::string> arguments) {
 }  // namespace
 
 absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string program = (self.parent_path() / name).string();
-  if (error || !FileExists(program)) {
+  std::string program = (std::filesystem::path(OwnProgramPath()).parent_path() / name).string();
+  if (!FileExists(program)) {
     return absl::NotFoundError("the program " + name + " is not beside troupe (" + program +
                                "); build it with tools/build");
   }
