@@ -116,8 +116,7 @@ TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent
         std::set<std::string>{"PATH=/bin", "PYTHONPATH=/py", "TROUPE_TRACE=1", "TROUPE_WORKER=job/rollout/2#7",
                               "TROUPE_AGENT_SOCKET=/run/n/agent.sock",
                               "CUDA_VISIBLE_DEVICES=", "TROUPE_SIM_DEVICES=1,3", "OMP_NUM_THREADS=2",
-                              "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0", "MALLOC_MMAP_THRESHOLD_=33554432",
-                              "MALLOC_TRIM_THRESHOLD_=268435456"});
+                              "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0"});
   CHECK(spawn.token() == "0123");
   CHECK(spawn.argv(0) == "/bin/worker");
   CHECK(spawn.log_path() == "/runs/x/logs/rollout-2.log");

@@ -13,10 +13,6 @@
 namespace troupe::agent {
 namespace {
 
-// The largest threshold that glibc accepts, and enough to keep a few large messages' memory between uses.
-constexpr char kMmapThreshold[] = "33554432";
-constexpr char kTrimThreshold[] = "268435456";
-
 constexpr std::string_view kInherited[] = {"PATH",
                                            "HOME",
                                            "USER",
@@ -74,8 +70,6 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   environment["OMP_NUM_THREADS"] = std::to_string(threads);
   environment["OMP_WAIT_POLICY"] = "PASSIVE";
   environment["GOMP_SPINCOUNT"] = "0";
-  environment["MALLOC_MMAP_THRESHOLD_"] = kMmapThreshold;
-  environment["MALLOC_TRIM_THRESHOLD_"] = kTrimThreshold;
   for (const std::string& variable : start.role().environment()) {
     size_t equals = variable.find('=');  // The head has checked them.
     if (equals != std::string::npos) environment[variable.substr(0, equals)] = variable.substr(equals + 1);

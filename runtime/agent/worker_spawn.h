@@ -26,7 +26,6 @@ std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runti
 // Pure. The environment is exact: PATH, HOME, USER, LANG, LC_*, TZ, TMPDIR, PYTHON*, VIRTUAL_ENV, LD_LIBRARY_PATH,
 // XDG_CACHE_HOME, HF_HOME, NCCL_*, *SAN_OPTIONS and TROUPE_* of the agent (nothing that names a token), then:
 //   OMP_NUM_THREADS: the role's CPUs, at least 1; OMP_WAIT_POLICY, GOMP_SPINCOUNT: idle threads sleep
-//   MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_: glibc's defaults make large messages many times slower
 //   the role's own variables (RoleSpec.environment)
 //   TROUPE_WORKER ("job/role/replica#incarnation"), TROUPE_AGENT_SOCKET
 //   CUDA_VISIBLE_DEVICES or TROUPE_SIM_DEVICES: the devices by number ("" none, so that none is seen by accident)
