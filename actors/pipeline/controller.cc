@@ -273,6 +273,7 @@ class Controller::Impl {
     request.set_succeeded(finish.succeeded);
     request.set_interrupted(finish.interrupted);
     request.set_reason(finish.reason);
+    request.set_error_code(finish.error_code);
     nlohmann::ordered_json summary;
     summary["state"] = finish.interrupted ? "interrupted" : finish.succeeded ? "succeeded" : "failed";
     summary["reason"] = finish.reason;

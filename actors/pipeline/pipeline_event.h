@@ -112,6 +112,7 @@ struct FinishPipeline {  // the last action
   bool succeeded = false;
   bool interrupted = false;  // it stopped at a safe point because it was asked to
   std::string reason;        // a sentence
+  int error_code = 0;        // why it failed: INVALID_ARGUMENT where it is what the user gave; 0: not known
 };
 using PipelineAction = std::variant<CallRole, CheckpointBegin, CheckpointAbandon, CheckpointCommit, CheckpointPrune,
                                     CheckpointGiveUp, StepBack, WriteMetrics, WriteSample, Note, FinishPipeline>;

@@ -264,6 +264,10 @@ PipelineEvent PipelineSimulation::HandleScorer(const CallRole& call) {
   absl::Status fetched = Fetch(score ? score->sources() : std::get<v1::LogProbsRequest>(call.request).sources());
   if (!fetched.ok()) return CallFailed{call.call_id, fetched};
   if (score == nullptr) return CallDone{call.call_id, v1::LogProbsResponse()};
+  if (options_.score_failures > 0) {
+    --options_.score_failures;
+    return CallFailed{call.call_id, options_.score_failure};
+  }
   v1::ScoreResponse response;
   for (const v1::RowSource& source : score->sources()) {
     for (const std::string& row : source.row_ids()) {

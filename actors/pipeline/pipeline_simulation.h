@@ -27,6 +27,8 @@ struct SimulationOptions {
   int not_generated_of = 0;  // every so many groups (by hash) the engine cannot make; 0: never
   int save_failures = 0;     // so many times the trainer cannot be reached for a checkpoint, though it counts as up
   int program_fault_of = 0;  // every so many rows (by hash) the reward program fails; 0: never
+  int score_failures = 0;    // so many calls of the reward role fail, with `score_failure`
+  absl::Status score_failure;
   int64_t disk_full_at = INT64_MAX;  // the step from which no rollout can write its rows
   std::optional<int> stop_after;     // events, then StopRequested
 };

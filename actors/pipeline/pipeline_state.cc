@@ -155,7 +155,12 @@ void PipelineState::OnCallFailed(const CallFailed& event, Monotonic now) {
   ++worker.failures;
   worker.not_before = now + CallBackoff(worker.failures);
   std::string text = call->worker.ToString() + ": " + StatusText(event.status);
-  if (!MayHelpToRepeat(event.status) || worker.failures >= kCallAttemptsMax) return Fail(text);
+  // What a reward function says that it cannot do; of other roles INVALID_ARGUMENT would be our own mistake.
+  bool of_user = call->worker.role == "reward" && absl::IsInvalidArgument(event.status) &&
+                 CallErrorKindOf(event.status) == v1::CallError::CALL_HANDLER;
+  if (!MayHelpToRepeat(event.status) || worker.failures >= kCallAttemptsMax) {
+    return Fail(text, of_user ? event.status.raw_code() : 0);
+  }
   if (worker.failures > 1) out_->actions.push_back(Note{"call_failed", text + "; trying again"});
 }
 
@@ -244,7 +249,9 @@ void PipelineState::ReleaseRows(Monotonic now) {
   }
 }
 
-void PipelineState::Fail(std::string reason) { Finish({.succeeded = false, .reason = std::move(reason)}); }
+void PipelineState::Fail(std::string reason, int error_code) {
+  Finish({.succeeded = false, .reason = std::move(reason), .error_code = error_code});
+}
 
 void PipelineState::Finish(FinishPipeline finish) {
   if (finished_) return;

@@ -143,7 +143,7 @@ class PipelineState {
   static bool IsWork(CallKind kind);
   bool Calling(CallKind kind) const;
   std::set<std::string> UsableShards() const;
-  void Fail(std::string reason);
+  void Fail(std::string reason, int error_code = 0);
   void Finish(FinishPipeline finish);
   void ReleaseRows(Monotonic now);
 

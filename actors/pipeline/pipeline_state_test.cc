@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "actors/pipeline/pipeline_simulation.h"
+#include "runtime/actor/call_error.h"
 
 namespace troupe {
 namespace {
@@ -298,6 +299,25 @@ TEST_CASE("Pipeline: a reward program that always fails ends the job with a reas
   REQUIRE(simulation.Run());
   CHECK_FALSE(simulation.finish()->succeeded);
   CHECK(simulation.finish()->reason.find("max_dropped_fraction") != std::string::npos);
+}
+
+TEST_CASE("Pipeline: a call whose failure cannot pass ends the job at once, one that may pass is repeated",
+          "[pipeline]") {
+  auto run = [](const absl::Status& failure) {
+    SimulationOptions options = Job(0, 1, 0);
+    options.score_failures = 1;
+    options.score_failure = failure;
+    PipelineSimulation simulation(options);
+    REQUIRE(simulation.Run());
+    return *simulation.finish();
+  };
+  CHECK(run(absl::ResourceExhaustedError("too many open files")).succeeded);
+  CHECK(run(CallErrorStatus(v1::CallError::CALL_OVERLOADED, "the mailbox is full")).succeeded);
+  FinishPipeline users = run(absl::InvalidArgumentError("reward.py: has no function score"));
+  CHECK_FALSE(users.succeeded);
+  CHECK(users.error_code == static_cast<int>(absl::StatusCode::kInvalidArgument));
+  CHECK(run(absl::InternalError("the reward program crashes")).error_code == 0);
+  CHECK(run(CallErrorStatus(v1::CallError::CALL_MALFORMED, "arguments of another type")).error_code == 0);
 }
 
 TEST_CASE("Pipeline: a full disk ends the job with a reason after some tries", "[pipeline]") {

@@ -81,7 +81,7 @@ class BadInputTest(SystemTest):
         job = self.job(('python: "reward.py:even_digits"', 'python: "reward.py:short"'))
         with open(os.path.join(os.path.dirname(job), "reward.py"), "a", encoding="utf-8") as file:
             file.write("\n\ndef short(completions, **columns):\n    return [1.0]\n")
-        self.refuse(1, ["reward.py: short() returned 1 scores for"], "run", job)
+        self.refuse(2, ["reward.py: short() returned 1 scores for"], "run", job)
 
     def test_a_reward_command_runs_in_the_job_file_s_folder_and_its_last_word_is_told(self):
         command = self.job(('python: "reward.py:even_digits"', 'command: "./score.sh"'))
