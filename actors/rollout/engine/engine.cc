@@ -57,7 +57,6 @@ class RolloutEngine::State {
 
   absl::Status Add(GenerationRequest request);
   absl::Status Abort(uint64_t request_id);
-  void AbortAll();
   absl::StatusOr<std::vector<Generation>> Step();
   absl::Status UpdateWeights(ModelWeights weights, ModelVersion version, OnUpdate on_update);
 
@@ -123,10 +122,6 @@ absl::Status RolloutEngine::State::Abort(uint64_t request_id) {
   }
   Finish(request_id, FinishReason::kAbort);
   return absl::OkStatus();
-}
-
-void RolloutEngine::State::AbortAll() {
-  while (!responses_.empty()) Finish(responses_.begin()->first, FinishReason::kAbort);
 }
 
 absl::StatusOr<std::vector<Generation>> RolloutEngine::State::Step() {
@@ -268,7 +263,6 @@ RolloutEngine::~RolloutEngine() = default;
 
 absl::Status RolloutEngine::Add(GenerationRequest request) { return state_->Add(std::move(request)); }
 absl::Status RolloutEngine::Abort(uint64_t request_id) { return state_->Abort(request_id); }
-void RolloutEngine::AbortAll() { state_->AbortAll(); }
 absl::StatusOr<std::vector<Generation>> RolloutEngine::Step() {
   try {
     return state_->Step();

@@ -64,7 +64,6 @@ class RolloutEngine {
 
   // The response comes out of the next Step with what it has and reason kAbort. NotFound if it is not in the engine.
   absl::Status Abort(uint64_t request_id);
-  void AbortAll();
 
   // One batch: schedule, run, sample. Returns what ended in it, in the order in which it was added. A request whose
   // logits are not finite ends alone with kError. An error of Step itself (out of memory in LibTorch) leaves the engine

@@ -248,14 +248,6 @@ absl::StatusOr<StepMetrics> PolicyTrainer::Step(const TrainBatch& batch_given) {
   AddRolloutMetrics(batch, state.old_logprobs, state.scored, options_.rollout_is_threshold, metrics.values);
   if (options_.use_kl_loss) metrics.values["actor/kl_coef"] = options_.kl_loss_coef;
   if (kl_in_reward) metrics.values["actor/reward_kl_penalty"] = state.advantages.reward_kl;
-  if (std::count(state.scored.begin(), state.scored.end(), uint8_t{0}) > 0) {
-    for (const char* name :
-         {"actor/entropy", "actor/ppo_kl", "training/rollout_probs_diff_mean", "training/rollout_probs_diff_max",
-          "training/rollout_actor_probs_pearson_corr", "rollout_corr/kl", "rollout_corr/k3_kl",
-          "rollout_corr/rollout_is_mean", "rollout_corr/rollout_is_max", "rollout_corr/rollout_is_eff_sample_size"}) {
-      if (metrics.values.count(name) > 0) metrics.partial.push_back(name);
-    }
-  }
   metrics.step = ++step_;
   skipped_updates_ += metrics.skipped_updates;
   metrics.values["training/global_step"] = static_cast<double>(step_);

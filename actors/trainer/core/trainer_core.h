@@ -25,7 +25,6 @@ namespace troupe {
 struct StepMetrics {
   int64_t step = 0;  // the step that this was, from 1: equals TrainerCore::step() after it
   std::map<std::string, double> values;
-  std::vector<std::string> partial;       // names in `values` that leave out groups whose passes were skipped
   std::vector<std::string> dropped_rows;  // row_ids refused for NaN or Inf, or because their group fell below two
   int64_t skipped_updates = 0;            // optimizer steps not taken because the gradient was not finite
 };

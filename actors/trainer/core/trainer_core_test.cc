@@ -135,7 +135,6 @@ TEST_CASE("Trainer: a step moves probability towards the rewarded responses", "[
   CHECK(metrics.values.at("actor/lr") == 1e-2);
   CHECK(metrics.values.at("critic/score/mean") == 0.5);
   CHECK(metrics.values.at("actor/ppo_kl") == 0);  // one optimizer step: the ratio is exactly 1
-  CHECK(metrics.partial.empty());
 }
 
 TEST_CASE("Trainer: the update does not depend on the token budget of a micro-batch", "[trainer]") {
@@ -161,8 +160,7 @@ TEST_CASE("Trainer: groups without a gradient are left out and change nothing", 
   CHECK(MaxDifference(a, b) < 1e-6);
   CHECK(skipped.values.at("actor/grad_norm") == Approx(computed.values.at("actor/grad_norm")).epsilon(1e-5));
   CHECK(skipped.values.at("frac_reward_zero_std") == Approx(1.0 / 3));
-  CHECK_FALSE(skipped.partial.empty());
-  CHECK(computed.partial.empty());
+  CHECK(skipped.values.at("actor/entropy") != Approx(computed.values.at("actor/entropy")));  // without their passes
 }
 
 TEST_CASE("Trainer: when no group has a gradient the optimizer still steps", "[trainer]") {
