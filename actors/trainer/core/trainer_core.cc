@@ -207,18 +207,29 @@ absl::Status PolicyTrainer::Optimize(const BatchRows& batch, const std::vector<M
                                              step_));
   const double lr = options_.optim.lr * factor;
   std::map<std::string, double> shares;
-  double norms = 0;
+  double norms = 0, tokens = 0, scored_tokens = 0;
   int64_t updates = 0;
   for (int64_t epoch = 0; epoch < options_.ppo_epochs; ++epoch) {
     for (const MiniBatch& mini : minis) {
       TROUPE_RETURN_IF_ERROR(Accumulate(batch, mini, state, shares));
       const OptimizerStepResult result = optimizer_.Step(options_.optim, lr, gradients_, weights_);
       norms += result.grad_norm;
+      tokens += mini.counts.tokens;
+      for (size_t g : mini.groups) {
+        MiniBatchCounts scored;
+        Count(batch, batch.groups[g], scored);
+        scored_tokens += scored.tokens;
+      }
       ++updates;
       metrics.skipped_updates += result.skipped ? 1 : 0;
     }
   }
   for (const auto& [name, value] : shares) metrics.values[name] = value / static_cast<double>(updates);
+  for (const char* name : {"actor/entropy", "actor/ppo_kl"}) {  // means over the tokens of groups that had passes
+    if (const auto found = metrics.values.find(name); found != metrics.values.end() && scored_tokens > 0) {
+      found->second *= tokens / scored_tokens;
+    }
+  }
   if (updates > 0) metrics.values["actor/grad_norm"] = norms / static_cast<double>(updates);
   metrics.values["actor/lr"] = lr;
   return absl::OkStatus();

@@ -161,6 +161,10 @@ TEST_CASE("Trainer: groups without a gradient are left out and change nothing", 
   CHECK(skipped.values.at("actor/grad_norm") == Approx(computed.values.at("actor/grad_norm")).epsilon(1e-5));
   CHECK(skipped.values.at("frac_reward_zero_std") == Approx(1.0 / 3));
   CHECK(skipped.values.at("actor/entropy") != Approx(computed.values.at("actor/entropy")));  // without their passes
+  batch.groups.erase(batch.groups.begin() + 1);
+  StepMetrics others;
+  After(options, batch, &others);
+  CHECK(skipped.values.at("actor/entropy") == Approx(others.values.at("actor/entropy")).epsilon(1e-5));
 }
 
 TEST_CASE("Trainer: when no group has a gradient the optimizer still steps", "[trainer]") {
