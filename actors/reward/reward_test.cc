@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <set>
 
 #include "actors/reward/program_reward.h"
 #include "actors/reward/reward_function.h"
@@ -24,7 +25,7 @@ std::vector<RewardInput> Rows(const std::vector<std::string>& responses) {
                     .response = response,
                     .response_ids = {1},
                     .answer = "7",
-                    .extra_json = "{\"level\":3,\"data_source\":\"sums\"}"});
+                    .extra_json = R"({"level":3,"data_source":"sums","extra_info":{"k":5}})"});
   }
   return rows;
 }
@@ -45,12 +46,13 @@ class PythonFile {
     REQUIRE(WriteFileAtomic(folder_ + "/score.py", text).ok());
   }
   ~PythonFile() { RemoveTree(folder_).IgnoreError(); }
-  std::unique_ptr<RewardScorer> Make(const std::string& name) {
-    RewardFunction function;
+  RewardFunction Function(const std::string& name) const {
+    RewardFunction function{.name = name};
     function.python = folder_ + "/score.py:" + name;
     function.timeout = absl::Seconds(20);
-    return *MakeProgramReward(function);
+    return function;
   }
+  std::unique_ptr<RewardScorer> Make(const std::string& name) const { return *MakeProgramReward(Function(name)); }
 
  private:
   std::string folder_;
@@ -136,6 +138,23 @@ TEST_CASE("Reward: rows of a batch that crashes are told apart, and a program th
                                                           Catch::Contains("max_crashes"));
 }
 
+TEST_CASE("Reward: crashes between answers do not add up to giving up", "[reward]") {
+  auto program = Shell(Cases("*crash*) exit 3;;"), absl::Seconds(5));
+  std::vector<std::string> responses;
+  for (int i = 0; i < 12; ++i) responses.insert(responses.end(), {"crash", "fine"});
+  std::vector<RewardOutcome> out = program->Score(Rows(responses));
+  CHECK(program->broken().ok());
+  for (size_t i = 0; i < out.size(); ++i) CHECK((out[i].fault == RewardFault::kNone) == (responses[i] == "fine"));
+}
+
+TEST_CASE("Reward: a program's own time limit is the answer's fault", "[reward]") {
+  auto program = Shell(Cases(R"(*slow*) echo "{\"id\":\"$id\",\"score\":1,\"timeout\":true}";;)"), absl::Seconds(5));
+  std::vector<RewardOutcome> out = program->Score(Rows({"slow", "b"}));
+  CHECK(out[0].fault == RewardFault::kAnswer);
+  CHECK(out[0].score == 0);
+  CHECK((out[1].fault == RewardFault::kNone && out[1].score == 1));
+}
+
 TEST_CASE("Reward: an answer that takes too long scores 0, the program goes on", "[reward]") {
   auto program = Shell(Cases("*slow*) sleep 60;;"));
   std::vector<RewardOutcome> out = program->Score(Rows({"a", "slow", "b"}));
@@ -143,6 +162,15 @@ TEST_CASE("Reward: an answer that takes too long scores 0, the program goes on",
   CHECK(out[1].score == 0);
   CHECK(out[0].score == 1);
   CHECK(out[2].score == 1);
+}
+
+TEST_CASE("Reward: a program that was started again and hangs from its start is to blame itself", "[reward]") {
+  std::string folder = *MakeTemporaryDirectory("reward-test");
+  auto program = Shell("cd " + folder + "; [ -e again ] && sleep 60; touch again; " + Cases("*slow*) sleep 60;;"));
+  std::vector<RewardOutcome> out = program->Score(Rows({"a", "slow", "b"}));
+  CHECK(out[1].fault == RewardFault::kAnswer);
+  CHECK(out[2].fault == RewardFault::kProgram);
+  RemoveTree(folder).IgnoreError();
 }
 
 TEST_CASE("Reward: a program that hangs or prints nonsense gets every row dropped and named", "[reward]") {
@@ -183,6 +211,29 @@ TEST_CASE("Reward: the metrics of an answer are bounded", "[reward]") {
   RewardOutcome out = program->Score(Rows({"x"}))[0];
   CHECK(out.score == 1);
   CHECK(out.metrics.size() == kRewardMetricsMax);
+  std::string longest(kRewardMetricNameBytesMax, 'n');
+  auto names = Shell("read a; echo '{\"id\":\"0\",\"score\":1,\"" + longest + "\":2,\"" + longest +
+                         "n\":3,\"text\":\"4\"}'; cat >/dev/null",
+                     absl::Seconds(20));
+  CHECK(names->Score(Rows({"x"}))[0].metrics == std::map<std::string, double>{{longest, 2}});
+}
+
+TEST_CASE("Reward: rows are shared among the workers, few at a time", "[reward]") {
+  PythonFile file(
+      "import os\n"
+      "def at_once(completions, **kwargs):\n"
+      "    return [float(len(completions))] * len(completions)\n"
+      "def process(completions, **kwargs):\n"
+      "    return [float(os.getpid())] * len(completions)\n");
+  std::vector<RewardInput> rows = Rows(std::vector<std::string>(200, "x"));
+  for (const RewardOutcome& outcome : file.Make("at_once")->Score(rows)) {
+    CHECK((outcome.score >= 1 && outcome.score <= static_cast<double>(kProgramRowsInFlightMax)));
+  }
+  RewardFunction function = file.Function("process");
+  function.workers = 3;
+  std::set<double> processes;
+  for (const RewardOutcome& outcome : (*MakeProgramReward(function))->Score(rows)) processes.insert(outcome.score);
+  CHECK(processes.size() == 3);
 }
 
 TEST_CASE("Reward: how a program ended is told with its last word on stderr", "[reward]") {
@@ -263,22 +314,25 @@ TEST_CASE("Reward: a program never sees the token", "[reward]") {
 TEST_CASE("Reward: Python functions as verl and TRL write them", "[reward]") {
   PythonFile file(
       "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
-      "    print('noise')\n"
+      "    print('{\"id\": \"0\", \"score\": 9}')\n"
       "    if solution_str == 'raise': raise ValueError('no')\n"
       "    return {'score': float(solution_str == ground_truth), 'length': len(solution_str), 's': data_source,\n"
-      "            'pred': solution_str}\n"
+      "            'pred': solution_str, 'source': float(data_source == 'sums'), 'k': extra_info['k']}\n"
       "def lengths(prompts, completions, level, **kwargs):\n"
+      "    if 'raise' in completions: raise ValueError('no')\n"
       "    return [float('nan') if c == 'nan' else len(c) + l for c, l in zip(completions, level)]\n");
   std::vector<RewardOutcome> verl = file.Make("compute_score")->Score(Rows({"7", "raise", "88"}));
   CHECK(verl[0].score == 1);
-  CHECK(verl[0].metrics.at("length") == 1);
+  CHECK(verl[0].metrics == std::map<std::string, double>{{"length", 1}, {"source", 1}, {"k", 5}});
   CHECK(verl[0].pred == "7");
   CHECK(verl[1].fault == RewardFault::kProgram);
   CHECK(verl[1].fault_text.find("ValueError: no") != std::string::npos);
   CHECK(verl[2].score == 0);
-  std::vector<RewardOutcome> trl = file.Make("lengths")->Score(Rows({"ab", "nan"}));
+  std::vector<RewardOutcome> trl = file.Make("lengths")->Score(Rows({"ab", "nan", "raise", "abc"}));
   CHECK(trl[0].score == 5);
   CHECK(trl[1].fault == RewardFault::kProgram);
+  CHECK(trl[2].fault_text.find("ValueError: no") != std::string::npos);
+  CHECK((trl[3].fault == RewardFault::kNone && trl[3].score == 6));  // not its fault
 }
 
 TEST_CASE("Reward: the programs of the guide run and score as it says", "[reward]") {
@@ -314,7 +368,22 @@ TEST_CASE("Reward: several functions are weighted, and each is reported", "[rewa
   std::vector<RewardOutcome> out = scorer->Score(Rows({"7", "it is 7"}));
   CHECK(out[0].score == 1.25);
   CHECK(out[1].score == 0.25);
-  CHECK(out[1].metrics.at("reward/number") == 1);
+  CHECK(out[1].metrics == std::map<std::string, double>{{"reward/right", 0}, {"reward/number", 1}});
+}
+
+TEST_CASE("Reward: a row that one of several functions fails on is failed on, and which one did is told", "[reward]") {
+  PythonFile file(
+      "def raises(completions, **kwargs):\n"
+      "    raise ValueError('no')\n"
+      "def short(completions, **kwargs):\n"
+      "    return []\n");
+  RewardFunction right{.name = "right", .function = "exact_match"};
+  RewardOutcome out = (*MakeWeightedReward({right, file.Function("raises"), right}))->Score(Rows({"7"}))[0];
+  CHECK(out.fault == RewardFault::kProgram);
+  CHECK(out.fault_text == "raises: ValueError: no");
+  std::unique_ptr<RewardScorer> scorer = *MakeWeightedReward({right, file.Function("short")});
+  scorer->Score(Rows({"7"}));
+  CHECK(scorer->broken() == absl::InvalidArgumentError("short: score.py: short() returned 0 scores for 1 completions"));
 }
 
 }  // namespace troupe
