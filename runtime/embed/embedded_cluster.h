@@ -24,7 +24,8 @@ class EmbeddedCluster {
 struct EmbeddedClusterOptions {
   std::string folder;  // Private, existing; removed by the caller after the cluster's end.
   RpcSecurity security;
-  std::string keeper_program;  // "": troupe_keeper beside this program.
+  // "": that of the installation which libtroupe.so is in; else troupe_keeper beside this program.
+  std::string keeper_program;
 };
 using EmbeddedClusterFactory =
     std::function<absl::StatusOr<std::unique_ptr<EmbeddedCluster>>(const EmbeddedClusterOptions&)>;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/env/process.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -18,6 +20,9 @@ namespace {
 
 constexpr int kSignals[] = {SIGTERM, SIGINT};
 constexpr int kThresholdBytes = 128 << 20;
+
+// An address in whatever this code was linked into.
+const char g_here = 0;
 
 // All that a handler may touch.
 std::atomic<int> g_write_fd{-1};
@@ -36,6 +41,14 @@ void OnSignal(int signal) {
 std::string OwnProgramPath() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
+
+std::string LibraryFolder() {
+  Dl_info info = {};
+  link_map* loaded = nullptr;
+  bool found = ::dladdr1(&g_here, &info, reinterpret_cast<void**>(&loaded), RTLD_DL_LINKMAP) != 0;
+  if (!found || loaded == nullptr || *loaded->l_name == '\0') return "";  // The program has no name in this list.
+  return std::filesystem::absolute(loaded->l_name).parent_path().string();
 }
 
 absl::StatusOr<std::unique_ptr<TerminationSignals>> TerminationSignals::Install(std::function<void(int)> callback) {

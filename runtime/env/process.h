@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What concerns the process as a whole: its program, signals that ask it to end, and glibc's memory allocator.
+// What concerns the process as a whole: its program, where its code is from, signals that ask it to end, and glibc's
+// memory allocator.
 #pragma once
 
 #include <functional>
@@ -14,6 +15,9 @@ namespace troupe {
 
 // The absolute path of the program that this process runs; "" when the system does not tell.
 std::string OwnProgramPath();
+
+// The folder of the shared library that this code was loaded from (libtroupe.so); "": it is a part of the program.
+std::string LibraryFolder();
 
 // Calls back on a thread of its own for each SIGTERM and SIGINT. One at a time in a process. The signals stay unblocked
 // and their handlers do not outlive exec, so that child processes are not affected.

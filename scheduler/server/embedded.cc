@@ -6,6 +6,8 @@
 #include "runtime/agent/node_agent.h"
 #include "runtime/base/status.h"
 #include "runtime/embed/embedded_cluster.h"
+#include "runtime/env/file.h"
+#include "runtime/env/process.h"
 #include "scheduler/server/head_server.h"
 
 namespace troupe {
@@ -14,6 +16,13 @@ namespace {
 constexpr absl::Duration kRegisterTimeout = absl::Seconds(20);
 // For workers that are still there when the program ends.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(5);
+
+// Of the installation that libtroupe.so is a part of (tools/install); else "": beside this program.
+std::string InstalledKeeper() {
+  std::string library = LibraryFolder();
+  std::string keeper = library + "/../bin/troupe_keeper";
+  return !library.empty() && FileExists(keeper) ? keeper : "";
+}
 
 class HeadAndNode : public EmbeddedCluster {
  public:
@@ -27,7 +36,7 @@ class HeadAndNode : public EmbeddedCluster {
     AgentOptions agent;
     agent.head_target = cluster->head_target();
     agent.security = options.security;
-    agent.keeper_program = options.keeper_program;
+    agent.keeper_program = options.keeper_program.empty() ? InstalledKeeper() : options.keeper_program;
     agent.runtime_dir = options.folder + "/node";
     agent.agent_loss_grace = absl::ZeroDuration();  // When this process ends, everything ends.
     agent.remove_runtime_dir = true;
