@@ -64,6 +64,35 @@ def troupe_cc_binary(name, static_grpc = True, copts = [], linkopts = [], **kwar
         **kwargs
     )
 
+def troupe_cc_shared_library(name, soname, exports, deps):
+    """All of `deps` as one shared library on the system's shared gRPC, protobuf and Abseil, for programs outside this
+    repository: these link the same ones, so that a process holds one copy.
+
+    Args:
+      name: libNAME.so.
+      soname: the name by which programs ask for it.
+      exports: a version script: the names that programs see.
+      deps: its libraries, whole, so that what registers itself is there.
+    """
+    native.cc_binary(
+        name = name,
+        additional_linker_inputs = [exports],
+        linkopts = ["-Wl,-soname=" + soname, "-Wl,--version-script=$(location %s)" % exports, "-Wl,-z,defs"] + DYNAMIC_LINKOPTS,
+        linkshared = True,
+        linkstatic = True,
+        deps = deps,
+    )
+
+def _headers_impl(ctx):
+    headers = depset(transitive = [dep[CcInfo].compilation_context.headers for dep in ctx.attr.deps])
+    return [DefaultInfo(files = headers, runfiles = ctx.runfiles(transitive_files = headers))]
+
+troupe_headers = rule(
+    doc = "The headers of libraries and of all that these depend on, generated ones too, as files.",
+    implementation = _headers_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
 def troupe_cc_test(name, size = "small", copts = [], linkopts = [], deps = [], **kwargs):
     """A Catch2 test; the main function is linked in. CONTRIBUTING.md lists the tags in use."""
     native.cc_test(
