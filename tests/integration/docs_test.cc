@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guides show what the examples are: every C++ block of docs/actors.md is a region of an example, word for word,
-// and the examples print what their comments say.
+// The guides show what the examples are: every C++ or CMake block of docs/actors.md and docs/embedding.md is a region
+// of an example, word for word, and the examples print what their comments say.
 #include <sys/wait.h>
 
 #include <array>
@@ -19,16 +19,18 @@ namespace {
 
 std::string Read(const std::string& path) { return ReadFile(path, 1 << 20).value(); }
 
-// The lines between "// [name]" and "// [/name]", without the indentation that all of them share.
-std::string Region(const std::string& source, const std::string& name) {
+// The lines between "// [name]" and "// [/name]", without the indentation that all of them share. CMake: "# [name]".
+std::string Region(const std::string& path, const std::string& name) {
+  const std::string source = Read(path);
+  const std::string comment = path.find("CMakeLists") == std::string::npos ? "// " : "# ";
   std::vector<std::string> lines;
   std::istringstream in(source);
   bool inside = false, closed = false;
   for (std::string line; std::getline(in, line) && !closed;) {
     std::string text = line.substr(std::min(line.find_first_not_of(' '), line.size()));
-    closed = inside && text == "// [/" + name + "]";
+    closed = inside && text == comment + "[/" + name + "]";
     if (inside && !closed) lines.push_back(line);
-    inside = inside || text == "// [" + name + "]";
+    inside = inside || text == comment + "[" + name + "]";
   }
   REQUIRE(closed);
   size_t indent = 1000;
@@ -41,13 +43,13 @@ std::string Region(const std::string& source, const std::string& name) {
 }
 
 TEST_CASE("Guide: every C++ block is a region of an example that is compiled", "[docs]") {
-  std::string guide = Read("docs/actors.md");
-  static const std::regex kBlock(R"((<!-- (\S+) \[(\w+)\] -->\n)?```cpp\n([^`]*)```)");
+  std::string guide = Read("docs/actors.md") + Read("docs/embedding.md");
+  static const std::regex kBlock(R"((<!-- (\S+) \[(\w+)\] -->\n)?```(?:cpp|cmake)\n([^`]*)```)");
   int blocks = 0;
   for (std::sregex_iterator it(guide.begin(), guide.end(), kBlock), end; it != end; ++it, ++blocks) {
     INFO(it->str());
     REQUIRE(it->str(2) != "");
-    CHECK(it->str(4) == Region(Read(it->str(2)), it->str(3)));
+    CHECK(it->str(4) == Region(it->str(2), it->str(3)));
   }
   CHECK(blocks >= 10);
 }
