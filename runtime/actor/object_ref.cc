@@ -105,6 +105,11 @@ absl::StatusOr<TensorBuffer> Objects::NewTensor(DType dtype, std::span<const int
   return TensorBuffer::Create(*store_, dtype, shape);
 }
 
+absl::StatusOr<v1::NodeObjectFigures> Objects::NodeFigures() const {
+  if (store_ == nullptr) return NoObjects();
+  return store_->NodeFigures();
+}
+
 absl::StatusOr<ObjectHandle> Objects::PutBytes(std::string_view bytes) const {
   if (store_ == nullptr) return NoObjects();
   return store_->Put(std::as_bytes(std::span(bytes.data(), bytes.size())));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ObjectRef<T>: a counted, copyable reference to an immutable object: bytes, a tensor, or any value that can travel. It
 // may be an argument, a result, an item of a stream, and a field of a struct; only the reference travels (objects of a
-// few kilobytes within it), and the object lives while a ref or what Get gave of it is anywhere on its node.
+// few kilobytes within it), and the object lives while a ref or what Get gave of it is anywhere, also on other nodes:
+// these fetch a copy of their own at the first Get.
 //
 //   ObjectRef<Tensor> ref = runtime.Put(TensorSpan(std::span(weights), {1000, 1000})).value();
 //   trainer.Call<&Trainer::Load>(ref);
@@ -161,6 +162,14 @@ class Objects {
       return Decode<T>({reinterpret_cast<const char*>(pin.bytes().data()), pin.bytes().size()});
     }
   }
+
+  // For people: whose it is, how large, and where its bytes are now.
+  template <typename T>
+  std::string Explain(const ObjectRef<T>& ref) const {
+    return store_ == nullptr ? "this process has no objects" : store_->Explain(ref.handle());
+  }
+  // Of the whole node: memory used, and what came from other nodes and went to them. Errors as of Get.
+  absl::StatusOr<v1::NodeObjectFigures> NodeFigures() const;
 
   const std::shared_ptr<ObjectStore>& store() const { return store_; }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "runtime/agent/agent_state.h"
 #include "runtime/agent/head_link.h"
 #include "runtime/agent/keeper_link.h"
@@ -23,6 +24,7 @@
 #include "runtime/env/random.h"
 #include "runtime/env/tcp.h"
 #include "runtime/object/object_broker.h"
+#include "runtime/object/object_exchange.h"
 #include "runtime/rpc/server.h"
 #include "runtime/worker/worker_socket.h"
 
@@ -36,6 +38,7 @@ constexpr absl::Duration kKeeperEnd = absl::Seconds(15);
 // In which workers of an agent before say again what objects they have.
 constexpr absl::Duration kObjectResync = absl::Seconds(3);
 constexpr absl::Duration kFlush = absl::Milliseconds(500);
+constexpr int64_t kPortFileBytesMax = 16;
 constexpr size_t kEventsMax = 256;  // Waiting: from here on the head's stream waits, too.
 
 std::string OwnFolder() { return std::filesystem::path(OwnProgramPath()).parent_path().string(); }
@@ -65,6 +68,8 @@ class NodeAgentImpl : public NodeAgent {
     head_.reset();
     server_.reset();
     keeper_.reset();
+    broker_.reset();
+    exchange_.reset();  // After it: the workers live on, and keep what other nodes hold.
   }
 
   absl::Status WaitRegistered(absl::Duration timeout) override {
@@ -102,9 +107,13 @@ class NodeAgentImpl : public NodeAgent {
     changed_.NotifyAll();
   }
 
-  absl::StatusOr<v1::WorkerAssignment> AssignmentOfAll() const;
-  absl::Status OpenState();
+  v1::WorkerAssignment AssignmentOfAll() const;
   absl::Status OpenServer();
+  absl::StatusOr<v1::AgentIdentity> OpenIdentity();
+  // Under which other nodes reach this one; "": not at all.
+  absl::StatusOr<std::string> FindHost() const;
+  absl::Status OpenExchange();
+  absl::Status OpenState(const v1::AgentIdentity& identity);
   void Loop();
   void StopLoop();
   void Handle(const AgentEvent& event);
@@ -150,6 +159,7 @@ class NodeAgentImpl : public NodeAgent {
 
   AgentOptions options_;
   std::string node_id_;
+  std::string host_;
   std::string endpoint_;
   bool adopts_ = false;  // Workers of an agent before this one.
   v1::Resources resources_;
@@ -170,6 +180,7 @@ class NodeAgentImpl : public NodeAgent {
   std::string last_said_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<ObjectBroker> broker_;
+  std::unique_ptr<ObjectExchange> exchange_;
   WorkerService service_;
   std::unique_ptr<RpcServer> server_;
   std::unique_ptr<KeeperLink> keeper_;
@@ -185,12 +196,17 @@ absl::Status NodeAgentImpl::Open() {
   TROUPE_ASSIGN_OR_RETURN(folder_, RuntimeFolder::Open(options_.runtime_dir));
   folder_->RemoveDeadSockets();
   TROUPE_RETURN_IF_ERROR(OpenServer());
-  TROUPE_RETURN_IF_ERROR(OpenState());
+  TROUPE_ASSIGN_OR_RETURN(v1::AgentIdentity identity, OpenIdentity());
+  TROUPE_ASSIGN_OR_RETURN(host_, FindHost());
+  TROUPE_RETURN_IF_ERROR(OpenExchange());
+  TROUPE_RETURN_IF_ERROR(OpenState(identity));
   TROUPE_ASSIGN_OR_RETURN(broker_,
                           ObjectBroker::Start({.socket_path = folder_->object_socket(),
                                                .node_id = node_id_,
+                                               .endpoint = endpoint_,
                                                .spill_folder = folder_->path() + "/spill",
                                                .resync_grace = adopts_ ? kObjectResync : absl::ZeroDuration()}));
+  if (exchange_ != nullptr) TROUPE_RETURN_IF_ERROR(exchange_->Join(folder_->object_socket()));
   KeeperLinkOptions keeper{.runtime_dir = folder_->path(),
                            .keeper_program = keeper_program,
                            .keeper_log = folder_->keeper_log(),
@@ -205,35 +221,11 @@ absl::Status NodeAgentImpl::Open() {
 
 absl::Status NodeAgentImpl::OpenServer() {
   RpcServerOptions server{.addresses = {"unix:" + folder_->agent_socket()}, .security = options_.security};
-  if (!options_.listen.empty()) server.addresses.push_back(options_.listen);
   TROUPE_ASSIGN_OR_RETURN(server_, RpcServer::Start(server, {&service_}));
-  if (!options_.listen.empty()) {
-    std::string host = options_.listen.substr(0, options_.listen.rfind(':'));
-    endpoint_ = host + ":" + std::to_string(server_->ports().back());
-  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::WorkerAssignment> NodeAgentImpl::AssignmentOfAll() const {
-  v1::WorkerAssignment assignment;
-  assignment.mutable_start()->set_head_endpoint(options_.head_target);
-  assignment.set_object_socket(folder_->object_socket());
-  assignment.set_host(options_.host);
-  if (options_.host.empty() && options_.head_target.rfind("unix:", 0) != 0) {
-    TROUPE_ASSIGN_OR_RETURN(const TcpAddress head, TcpAddress::Parse(options_.head_target));
-    TROUPE_ASSIGN_OR_RETURN(*assignment.mutable_host(), LocalHostTowards(head));
-  }
-  if (!assignment.host().empty()) {
-    TROUPE_RETURN_IF_ERROR(CheckServable(TcpAddress{assignment.host(), 0}, options_.security));
-  }
-  assignment.set_ca_file(options_.security.ca_file);
-  assignment.set_cert_file(options_.security.cert_file);
-  assignment.set_key_file(options_.security.key_file);
-  assignment.set_insecure(options_.security.insecure);
-  return assignment;
-}
-
-absl::Status NodeAgentImpl::OpenState() {
+absl::StatusOr<v1::AgentIdentity> NodeAgentImpl::OpenIdentity() {
   TROUPE_ASSIGN_OR_RETURN(v1::AgentIdentity identity, folder_->LoadIdentity());
   if (!options_.node_id.empty() && options_.node_id != identity.node_id()) {
     // Another node: what the head told the former one does not concern it, but a head's term does.
@@ -243,11 +235,53 @@ absl::Status NodeAgentImpl::OpenState() {
   if (identity.node_id().empty()) identity.set_node_id(NewNodeId());
   TROUPE_RETURN_IF_ERROR(folder_->KeepIdentity(identity));
   node_id_ = identity.node_id();
+  return identity;
+}
+
+absl::StatusOr<std::string> NodeAgentImpl::FindHost() const {
+  std::string host = options_.host;
+  if (host.empty() && options_.head_target.rfind("unix:", 0) != 0) {
+    TROUPE_ASSIGN_OR_RETURN(const TcpAddress head, TcpAddress::Parse(options_.head_target));
+    TROUPE_ASSIGN_OR_RETURN(host, LocalHostTowards(head));
+  }
+  if (!host.empty()) TROUPE_RETURN_IF_ERROR(CheckServable(TcpAddress{host, 0}, options_.security));
+  return host;
+}
+
+absl::Status NodeAgentImpl::OpenExchange() {
+  if (host_.empty()) return absl::OkStatus();
+  // The port of the agent before it, if it is free: refs of this node's objects name it.
+  std::string port_file = folder_->path() + "/objects.port";
+  int port = 0;
+  if (absl::StatusOr<std::string> before = ReadFile(port_file, kPortFileBytesMax); before.ok()) {
+    if (!absl::SimpleAtoi(*before, &port) || !ProbeTcpBind({host_, port}).ok()) port = 0;
+  }
+  TROUPE_ASSIGN_OR_RETURN(exchange_, ObjectExchange::Start({.node_id = node_id_,
+                                                            .address = TcpAddress{host_, port}.ToString(),
+                                                            .security = options_.security}));
+  endpoint_ = exchange_->endpoint();
+  TROUPE_ASSIGN_OR_RETURN(TcpAddress address, TcpAddress::Parse(endpoint_));
+  return WriteFileAtomic(port_file, std::to_string(address.port));
+}
+
+v1::WorkerAssignment NodeAgentImpl::AssignmentOfAll() const {
+  v1::WorkerAssignment assignment;
+  assignment.mutable_start()->set_head_endpoint(options_.head_target);
+  assignment.set_object_socket(folder_->object_socket());
+  assignment.set_host(host_);
+  assignment.set_ca_file(options_.security.ca_file);
+  assignment.set_cert_file(options_.security.cert_file);
+  assignment.set_key_file(options_.security.key_file);
+  assignment.set_insecure(options_.security.insecure);
+  return assignment;
+}
+
+absl::Status NodeAgentImpl::OpenState(const v1::AgentIdentity& identity) {
   TROUPE_ASSIGN_OR_RETURN(std::vector<v1::AssignedWorker> assigned, folder_->LoadAssignments());
   adopts_ = !assigned.empty();
 
   AgentStateOptions state{.head_loss_grace = options_.head_loss_grace};
-  TROUPE_ASSIGN_OR_RETURN(state.assignment, AssignmentOfAll());
+  state.assignment = AssignmentOfAll();
   state.registration.set_version(options_.version);
   *state.registration.mutable_resources() = resources_;
   state.registration.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
@@ -276,6 +310,7 @@ absl::Status NodeAgentImpl::Shutdown(absl::Duration grace) {
   head_.reset();
   server_.reset();
   absl::Status ended = keeper_->ShutDownKeeper(kKeeperEnd);
+  exchange_.reset();
   broker_.reset();
   folder_->RemoveDeadSockets();
   if (ended.ok() && options_.remove_runtime_dir) folder_->Remove();

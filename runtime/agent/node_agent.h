@@ -28,11 +28,9 @@ struct AgentOptions {
   std::string version;         // Of the program, for people.
   std::string keeper_program;  // "": troupe_keeper beside this program.
   std::string worker_binary;   // For roles that name none. "": troupe_worker beside this program.
-  // The name or address under which other machines reach this node's workers. "": the address from which this machine
-  // reaches the head, so loopback where the head is on loopback.
+  // The name or address under which other machines reach this node's workers and objects. "": the address from which
+  // this machine reaches the head, so loopback where the head is on loopback; nowhere where it is a Unix socket.
   std::string host;
-  // Also serve on "host:port" for other machines; "" only on the Unix socket.
-  std::string listen;
   // How long workers go on without a head, until a head has said how long.
   absl::Duration head_loss_grace = absl::Hours(24);
   // How long workers go on without an agent. 0: they end with this process.
@@ -69,7 +67,7 @@ class NodeAgent {
   virtual std::string object_socket() const = 0;
   // Of the keeper if this agent started it, else 0.
   virtual int64_t keeper_pid() const = 0;
-  // Where it serves for other machines; "" nowhere.
+  // Where it gives objects to other nodes; "" nowhere.
   virtual std::string endpoint() const = 0;
 };
 

@@ -24,7 +24,7 @@ void HoldTable::Close(ObjectProcess process) {
     if (object.holders.erase(process) > 0 && object.holders.empty()) unheld_.push_back(id);
     NotAsked(process, id, object);
     // What only its owner could bring back is lost.
-    if (id.process == process && object.where == Object::Where::kAway) objects_.erase(found);
+    if (id.process == process && object.where == Object::Where::kAway) Erase(found);
   }
   for (auto it = files_.lower_bound({process, 0}); it != files_.end() && it->first.first == process;) {
     auto file = it++;
@@ -88,8 +88,8 @@ absl::Status HoldTable::Export(ObjectProcess from, const ObjectId& id, const Obj
                 place.bytes <= file->second.bytes - place.offset;
   if (!inside) return absl::InvalidArgumentError(id.ToString() + " does not lie inside its file");
   if (objects_.size() >= kObjectsMax) return absl::ResourceExhaustedError("this node knows too many objects");
-  auto [at, is_new] = objects_.emplace(id, Object{place, {}});
-  if (is_new || at->second.where == Object::Where::kAway) ++file->second.objects;
+  auto [at, is_new] = objects_.emplace(Here(id), Object{place, {}});
+  if (is_new || !at->second.in_file()) ++file->second.objects;
   at->second.where = Object::Where::kInFile;
   at->second.asked.clear();
   at->second.place = place;
@@ -113,21 +113,73 @@ void HoldTable::Promise(ObjectProcess holder, const ObjectId& id) {
 
 absl::StatusOr<ObjectPlace> HoldTable::Hold(ObjectProcess holder, const ObjectId& id) {
   if (processes_.count(holder) == 0) return absl::FailedPreconditionError("a hold of a process without a session");
-  auto found = objects_.find(id);
+  auto found = objects_.find(Here(id));
   if (found == objects_.end()) return NotHeld(id);
   found->second.holders.insert(holder);
-  EndWithdrawal(id, found->second);
+  EndWithdrawal(found->first, found->second);
   return found->second.place;
 }
 
 void HoldTable::Release(ObjectProcess holder, const ObjectId& id) {
-  auto found = objects_.find(id);
+  auto found = objects_.find(Here(id));
   if (found == objects_.end()) {
     if (auto promised = promised_.find(id); promised != promised_.end()) promised->second.erase(holder);
     return;
   }
-  NotAsked(holder, id, found->second);
-  if (found->second.holders.erase(holder) > 0 && found->second.holders.empty()) unheld_.push_back(id);
+  NotAsked(holder, found->first, found->second);
+  if (found->second.holders.erase(holder) > 0 && found->second.holders.empty()) unheld_.push_back(found->first);
+}
+
+absl::StatusOr<bool> HoldTable::HoldElsewhere(ObjectProcess holder, const ObjectId& id) {
+  if (processes_.count(holder) == 0) return absl::FailedPreconditionError("a hold of a process without a session");
+  auto found = objects_.find(Here(id));
+  bool is_new = found == objects_.end();
+  if (is_new) {
+    if (objects_.size() >= kObjectsMax) return absl::ResourceExhaustedError("this node knows too many objects");
+    found = objects_.emplace(id, Object{}).first;
+    found->second.where = Object::Where::kElsewhere;
+    found->second.elsewhere = id;
+  }
+  found->second.holders.insert(holder);
+  return is_new;
+}
+
+bool HoldTable::IsElsewhere(const ObjectId& id) const {
+  auto found = objects_.find(Here(id));
+  return found != objects_.end() && found->second.where == Object::Where::kElsewhere;
+}
+
+absl::Status HoldTable::Arrived(const ObjectId& id, const ObjectId& copy) {
+  auto wanted = objects_.find(id);
+  auto here = objects_.find(copy);
+  if (wanted == objects_.end() || wanted->second.where != Object::Where::kElsewhere || here == objects_.end() ||
+      here->second.elsewhere.process != 0) {
+    return absl::NotFoundError("nobody waits for " + id.ToString());
+  }
+  here->second.holders.insert(wanted->second.holders.begin(), wanted->second.holders.end());
+  here->second.elsewhere = id;
+  EndWithdrawal(copy, here->second);
+  objects_.erase(wanted);
+  copies_[id] = copy;
+  return absl::OkStatus();
+}
+
+const ObjectId& HoldTable::Here(const ObjectId& id) const {
+  auto copy = copies_.find(id);
+  return copy == copies_.end() ? id : copy->second;
+}
+
+const ObjectId& HoldTable::Outside(const ObjectId& id) const {
+  auto found = objects_.find(id);
+  return found == objects_.end() || found->second.elsewhere.process == 0 ? id : found->second.elsewhere;
+}
+
+void HoldTable::Erase(absl::flat_hash_map<ObjectId, Object>::iterator object) {
+  if (const ObjectId& elsewhere = object->second.elsewhere; elsewhere.process != 0) {
+    forgotten_.push_back(elsewhere);
+    copies_.erase(elsewhere);
+  }
+  objects_.erase(object);
 }
 
 std::map<ObjectProcess, std::vector<uint64_t>> HoldTable::Sweep(const std::vector<ObjectId>& candidates) {
@@ -137,13 +189,13 @@ std::map<ObjectProcess, std::vector<uint64_t>> HoldTable::Sweep(const std::vecto
     if (found == objects_.end() || !found->second.holders.empty()) continue;
     LeaveFile(found->second);
     if (processes_.count(id.process) > 0) freed[id.process].push_back(id.sequence);
-    objects_.erase(found);
+    Erase(found);
   }
   return freed;
 }
 
 void HoldTable::LeaveFile(const Object& object) {
-  if (object.where == Object::Where::kAway) return;
+  if (!object.in_file()) return;
   auto file = files_.find({object.place.process, object.place.file});
   if (--file->second.objects == 0 && file->second.orphan) DropFile(file);
 }
@@ -163,12 +215,12 @@ absl::StatusOr<std::vector<ObjectProcess>> HoldTable::Withdraw(ObjectProcess own
 }
 
 void HoldTable::Agree(ObjectProcess holder, const ObjectId& id, bool agrees) {
-  auto found = objects_.find(id);
+  auto found = objects_.find(Here(id));
   if (found == objects_.end()) return;
   if (agrees) {
-    NotAsked(holder, id, found->second);
+    NotAsked(holder, found->first, found->second);
   } else {
-    EndWithdrawal(id, found->second);
+    EndWithdrawal(found->first, found->second);
   }
 }
 
@@ -185,7 +237,7 @@ absl::Status HoldTable::ExportAway(ObjectProcess owner, const ObjectId& id) {
 }
 
 bool HoldTable::IsAway(const ObjectId& id) const {
-  auto found = objects_.find(id);
+  auto found = objects_.find(Here(id));
   return found != objects_.end() && found->second.where == Object::Where::kAway;
 }
 

@@ -4,6 +4,7 @@
 //
 // OBJ-1: a block is given back to its owner only when no process holds its object. OBJ-2: all that a process holds ends
 // with it; a file outlives its owner while an object in it is held by others. OBJ-3: a process is told of a block once.
+// OBJ-4: what is told of an object of another node (its name) and what is told of its copy here are one object.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,20 @@ class HoldTable {
   void ForgetPromises() { promised_.clear(); }
   // Harmless when it does not hold it.
   void Release(ObjectProcess holder, const ObjectId& id);
-  bool Knows(const ObjectId& id) const { return objects_.contains(id); }
+  bool Knows(const ObjectId& id) const { return objects_.contains(Here(id)); }
+
+  // The object lies on another node, which is to be told of it. True: it was not known here before. Errors as of Hold;
+  // RESOURCE_EXHAUSTED: too many objects are known.
+  absl::StatusOr<bool> HoldElsewhere(ObjectProcess holder, const ObjectId& id);
+  bool IsElsewhere(const ObjectId& id) const;
+  // It has been fetched: `copy`, which is exported. Its holders hold that now; both names are its. NOT_FOUND: nobody
+  // holds it any more, or it is here already, or there is no such copy.
+  absl::Status Arrived(const ObjectId& id, const ObjectId& copy);
+  // The name of the object that it is on this node; the name of an object that its holders know.
+  const ObjectId& Here(const ObjectId& id) const;
+  const ObjectId& Outside(const ObjectId& id) const;
+  // Objects of other nodes that nobody holds any more, since the last call.
+  std::vector<ObjectId> TakeForgotten() { return std::exchange(forgotten_, {}); }
 
   // Its owner would take the memory of the object away; returns whom to ask. NOT_FOUND: nobody knows it, or it goes on.
   absl::StatusOr<std::vector<ObjectProcess>> Withdraw(ObjectProcess owner, const ObjectId& id);
@@ -92,9 +106,11 @@ class HoldTable {
   struct Object {
     ObjectPlace place;
     std::set<ObjectProcess> holders;
-    enum class Where { kInFile, kAsked, kAway } where = Where::kInFile;
+    enum class Where { kInFile, kAsked, kAway, kElsewhere } where = Where::kInFile;
+    ObjectId elsewhere;             // Its name on another node, if it is of one.
     std::set<ObjectProcess> asked;  // Of these an answer is awaited.
     uint64_t withdrawal = 0;        // The last one's number.
+    bool in_file() const { return where == Where::kInFile || where == Where::kAsked; }
   };
   struct Process {
     std::string name;
@@ -109,6 +125,7 @@ class HoldTable {
   void NotAsked(ObjectProcess process, const ObjectId& id, Object& object);
   void EndWithdrawal(const ObjectId& id, Object& object);
   void LeaveFile(const Object& object);
+  void Erase(absl::flat_hash_map<ObjectId, Object>::iterator object);
   void KeepPromises(const ObjectId& id, Object& object);
 
   ObjectBudget& budget_;
@@ -117,6 +134,8 @@ class HoldTable {
   std::deque<ObjectProcess> ended_order_;
   std::map<FileKey, File> files_;
   absl::flat_hash_map<ObjectId, Object> objects_;
+  absl::flat_hash_map<ObjectId, ObjectId> copies_;  // By the name on another node.
+  std::vector<ObjectId> forgotten_;
   std::map<ObjectId, std::set<ObjectProcess>> promised_;
   std::vector<ObjectId> unheld_;
   std::vector<FileKey> dropped_;

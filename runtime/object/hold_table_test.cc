@@ -53,6 +53,63 @@ TEST_CASE("HoldTable: who asks before the sweep keeps the object", "[object]") {
   CHECK(f.table.objects() == 1);
 }
 
+TEST_CASE("HoldTable: an object of another node is held from its ref on, and has one life under two names",
+          "[object]") {
+  Fixture f;
+  const ObjectId far{99, 3};
+  CHECK(f.table.Hold(kReader, far).status().code() == absl::StatusCode::kNotFound);
+  CHECK(f.table.HoldElsewhere(kReader, far).value());
+  CHECK_FALSE(f.table.HoldElsewhere(kOther, far).value());
+  CHECK(f.table.IsElsewhere(far));
+  f.table.Release(kOther, far);
+  CHECK(f.Sweep().empty());
+  // The owner fetches it, and lets go of its copy.
+  ObjectId copy = f.Export(5);
+  CHECK(f.table.Arrived({99, 4}, copy).code() == absl::StatusCode::kNotFound);
+  REQUIRE(f.table.Arrived(far, copy).ok());
+  CHECK(f.table.Arrived(far, copy).code() == absl::StatusCode::kNotFound);
+  CHECK_FALSE(f.table.IsElsewhere(far));
+  f.table.Release(kOwner, copy);
+  CHECK(f.Sweep().empty());
+  CHECK(f.table.Hold(kOther, far).value() == ObjectPlace{kOwner, 1, 0, 0, 100});
+  // Its holders are asked under the name that they know.
+  CHECK(f.table.Withdraw(kOwner, copy).value() == std::vector<ObjectProcess>{kReader, kOther});
+  CHECK(f.table.Outside(copy) == far);
+  CHECK(f.table.Here(far) == copy);
+  f.table.Agree(kReader, far, true);
+  f.table.Agree(kOther, far, true);
+  f.table.FinishWithdrawals(f.table.TakeAgreed());
+  CHECK(f.table.IsAway(far));
+  f.Export(5);
+  CHECK_FALSE(f.table.IsAway(far));
+  f.table.Release(kOwner, copy);
+  f.table.Close(kOther);
+  CHECK(f.Sweep().empty());
+  CHECK(f.table.TakeForgotten().empty());
+  f.table.Release(kReader, far);
+  CHECK(f.Sweep() == std::map<ObjectProcess, std::vector<uint64_t>>{{kOwner, {5}}});
+  CHECK(f.table.TakeForgotten() == std::vector<ObjectId>{far});
+  CHECK(f.table.objects() == 0);
+}
+
+TEST_CASE("HoldTable: an object of another node that nobody fetched is forgotten, too", "[object]") {
+  Fixture f;
+  const ObjectId far{99, 3};
+  REQUIRE(f.table.HoldElsewhere(kReader, far).ok());
+  f.table.Close(kReader);
+  CHECK(f.Sweep().empty());
+  CHECK(f.table.TakeForgotten() == std::vector<ObjectId>{far});
+  CHECK(f.table.Arrived(far, f.Export(1)).code() == absl::StatusCode::kNotFound);
+  // Its readers bring it back after a restart of the agent: then it is here.
+  REQUIRE(f.table.HoldElsewhere(kOther, far).ok());
+  REQUIRE(f.table.Export(kOwner, far, {kOwner, 1, 0, 0, 100}).ok());
+  CHECK_FALSE(f.table.IsElsewhere(far));
+  f.table.Release(kOwner, far);
+  f.table.Release(kOther, far);
+  CHECK(f.Sweep().empty());
+  CHECK(f.table.TakeForgotten() == std::vector<ObjectId>{far});
+}
+
 TEST_CASE("HoldTable: the end of a holder ends its holds; objects outlive their owner while others hold them",
           "[object]") {
   Fixture f;

@@ -32,7 +32,8 @@ constexpr absl::Duration kAcceptRetry = absl::Milliseconds(20);
 // Those that no reply follows.
 bool IsOneWay(const v1::ObjectRequest& request) {
   return request.has_export_object() || request.has_release() || request.has_claim() || request.has_withdraw() ||
-         request.has_agree() || request.has_remove_file() || (request.has_hold() && !request.hold().answer());
+         request.has_agree() || request.has_remove_file() || request.has_elsewhere() || request.has_tell_figures() ||
+         (request.has_hold() && !request.hold().answer());
 }
 
 absl::Status CopyOf(const UniqueFd& fd, UniqueFd& copy) {
@@ -142,6 +143,9 @@ void ObjectBroker::Sweep(std::vector<ObjectId> candidates, std::vector<std::pair
     notice.mutable_file_removed()->set_file(file);
     NotifyOthers(owner, notice);
   }
+  for (const ObjectId& id : holds_.TakeForgotten()) {
+    if (elsewhere_.erase(id) > 0) TellExchange(id, v1::ElsewhereNotice::RELEASE);
+  }
   for (const auto& [id, away] : holds_.TakeWithdrawn()) {
     notice.mutable_withdrawn()->set_sequence(id.sequence);
     notice.mutable_withdrawn()->set_away(away);
@@ -248,6 +252,12 @@ v1::ObjectReply ObjectBroker::Answer(Request& request, UniqueFd& send) {
   } else if (body.has_agree()) {
     MutexLock lock(mutex_);
     holds_.Agree(request.from->process, ObjectId::FromProto(body.agree().name()), body.agree().agrees());
+  } else if (body.has_elsewhere()) {
+    TakeElsewhere(request.from->process, body.elsewhere());
+  } else if (body.has_tell_figures()) {
+    if (request.from->process == exchange_) exchange_figures_ = body.tell_figures();
+  } else if (body.has_get_figures()) {
+    *reply.mutable_figures() = Figures();
   } else {
     status = absl::InvalidArgumentError("a request of a kind that this broker does not know");
   }
@@ -280,7 +290,9 @@ absl::Status ObjectBroker::Open(Connection& from, const v1::OpenSession& open, v
   from.process = open.process();
   from.notices = open.notices();
   reply.set_node_id(options_.node_id);
+  reply.set_endpoint(options_.endpoint);
   if (!options_.spill_folder.empty()) reply.set_spill_folder(SpillFolderOf(open.process()));
+  if (open.notices() && open.exchange()) OpenExchange(open.process());
   if (open.notices()) return absl::OkStatus();
   MutexLock lock(mutex_);
   holds_.Open(open.process(), open.name(), ActorLife::FromProto(open.owner()));
@@ -310,17 +322,19 @@ absl::Status ObjectBroker::Hold(Connection& from, const v1::HoldObject& hold, v1
     known = holds_.Knows(id);
   }
   // It was exported before anybody could ask for it, perhaps on a line that was not read yet.
-  if (!known) DrainSession(id.process);
+  if (!known && !hold.has_home()) DrainSession(id.process);
   MutexLock lock(mutex_);
+  if (holds_.IsElsewhere(id) || (hold.has_home() && !holds_.Knows(id))) return HoldElsewhere(from, hold, reply);
   if (!holds_.Knows(id) && Resyncing()) {
     if (!hold.answer()) holds_.Promise(from.process, id);
     return absl::UnavailableError("the node agent was restarted and does not know yet who holds " + id.ToString());
   }
   TROUPE_ASSIGN_OR_RETURN(ObjectPlace place, holds_.Hold(from.process, id));
-  if (holds_.IsAway(id)) {
+  if (holds_.IsAway(id) && !hold.stay()) {
+    const ObjectId& here = holds_.Here(id);
     v1::ObjectNotice notice;
-    notice.set_restore(id.sequence);
-    if (hold.answer()) Notify(id.process, notice);
+    notice.set_restore(here.sequence);
+    if (hold.answer()) Notify(here.process, notice);
     reply.set_pending(true);
   }
   *reply.mutable_place() = place.ToProto();
@@ -355,7 +369,7 @@ void ObjectBroker::Withdraw(ObjectProcess from, const v1::WithdrawObject& withdr
     notice.mutable_withdrawn()->set_sequence(id.sequence);
     return Notify(from, notice);
   }
-  *notice.mutable_revoke() = withdraw.name();
+  *notice.mutable_revoke() = holds_.Outside(id).ToProto();
   for (ObjectProcess process : *ask) Notify(process, notice);
 }
 
@@ -396,6 +410,15 @@ void ObjectBroker::FlushNotices(Connection& connection) {
     if (!sent.ok()) return Close(connection);
     connection.waiting.pop_front();
   }
+}
+
+v1::NodeObjectFigures ObjectBroker::Figures() const {
+  v1::NodeObjectFigures figures = exchange_figures_;
+  MutexLock lock(mutex_);
+  figures.set_bytes(budget_.bytes);
+  figures.set_bytes_max(budget_.bytes_max);
+  figures.set_objects(static_cast<int64_t>(holds_.objects()));
+  return figures;
 }
 
 void ObjectBroker::OwnerEnded(const ActorLife& life, const std::string& cause) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -26,6 +27,7 @@ struct ObjectBrokerOptions {
   int64_t bytes_max = 0;      // Of all objects together; 0: half of the machine's memory.
   int connections_max = 512;  // Two a process; more are closed at once.
   std::string node_id;
+  std::string endpoint;      // Where other nodes' agents reach this one's exchange; "": nowhere.
   std::string spill_folder;  // Its processes spill into folders in it; removed at the end. "": nothing is spilled.
   // After a restart: so long nothing is given up, because who holds it may not have said so again.
   absl::Duration resync_grace = absl::ZeroDuration();
@@ -83,6 +85,14 @@ class ObjectBroker {
   absl::Status AddFile(Request& request);
   absl::Status GetFile(const v1::GetObjectFile& get, v1::ObjectReply& reply, UniqueFd& send);
   absl::Status Hold(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply);
+  // Of an object of another node that is not here.
+  absl::Status HoldElsewhere(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeElsewhere(ObjectProcess from, const v1::TellElsewhere& tell);
+  void TellExchange(const ObjectId& id, v1::ElsewhereNotice::What what);
+  // All that it has to know, to one that may know nothing.
+  void OpenExchange(ObjectProcess process);
+  v1::NodeObjectFigures Figures() const;
   void Claim(const v1::ClaimTransit& claim);
   void Export(ObjectProcess from, const v1::ExportObject& shared);
   void Withdraw(ObjectProcess from, const v1::WithdrawObject& withdraw);
@@ -104,6 +114,14 @@ class ObjectBroker {
   std::vector<ObjectId> unheld_;
   std::vector<std::pair<ObjectId, uint64_t>> agreed_;
   bool spills_cleaned_ = false;
+  ObjectProcess exchange_ = 0;  // It fetches objects of other nodes; 0: nobody does.
+  v1::NodeObjectFigures exchange_figures_;
+  struct Elsewhere {
+    v1::ObjectHome home;
+    bool held = false;      // Its home knows that this node holds it.
+    bool fetching = false;  // Somebody here waits for it.
+  };
+  std::map<ObjectId, Elsewhere> elsewhere_;  // Objects of other nodes that the exchange was told of.
 
   mutable Mutex mutex_;
   ObjectBudget budget_ ABSL_GUARDED_BY(mutex_);

@@ -13,6 +13,7 @@ namespace {
 
 // Between two questions to an agent that was just restarted.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(50);
+constexpr absl::Duration kPendingAskAgain = absl::Seconds(1);
 // Files of others that are kept mapped, though nothing in them is held, for the next object in them.
 constexpr size_t kIdleViewsMax = 64;
 
@@ -50,11 +51,11 @@ absl::Status ObjectStore::Resolve(const ObjectHandle& handle, Monotonic deadline
   if (own) return RestoreEntry(handle);
   // It was told that this process holds it, before it is seen that its owner does: nobody takes the block away.
   if (told && Look(handle, place, true).ok()) return absl::OkStatus();
-  TROUPE_ASSIGN_OR_RETURN(place, AskForPlace(handle, deadline));
+  TROUPE_ASSIGN_OR_RETURN(place, AskForPlace(handle, deadline, false));
   return Look(handle, place, false);
 }
 
-absl::StatusOr<ObjectPlace> ObjectStore::AskForPlace(const ObjectHandle& handle, Monotonic deadline) {
+absl::StatusOr<ObjectPlace> ObjectStore::AskForPlace(const ObjectHandle& handle, Monotonic deadline, bool stay) {
   if (!Online()) {
     if (handle->id_.process == process_) {
       return absl::NotFoundError(handle->id_.ToString() +
@@ -66,14 +67,14 @@ absl::StatusOr<ObjectPlace> ObjectStore::AskForPlace(const ObjectHandle& handle,
   v1::ObjectRequest request;
   *request.mutable_hold()->mutable_name() = handle->id_.ToProto();
   request.mutable_hold()->set_answer(true);
+  request.mutable_hold()->set_stay(stay);
   uint64_t arrivals;
   {
     MutexLock lock(mutex_);
-    if (handle->origin_->node_id != node_id_) {
-      request.mutable_hold()->set_node_id(handle->origin_->node_id);
-      request.mutable_hold()->set_endpoint(handle->origin_->endpoint);
-    }
+    const std::string& node = handle->origin_->node_id;
+    if (!node.empty() && node != node_id_) *request.mutable_hold()->mutable_home() = HomeOf(*handle);
     arrivals = arrivals_;
+    if (!stay) not_arrived_.erase(handle->id_);
   }
   while (true) {
     absl::StatusOr<ObjectAnswer> answer = Ask(request);
@@ -83,11 +84,13 @@ absl::StatusOr<ObjectPlace> ObjectStore::AskForPlace(const ObjectHandle& handle,
       return ObjectPlace::FromProto(answer->reply.place());
     }
     if (!answer.ok() && !absl::IsUnavailable(answer.status())) return answer.status();
-    Monotonic until = answer.ok() ? deadline : std::min(deadline, MonotonicNow() + kAskAgain);
+    // A notice says when; an agent that was restarted says nothing.
+    Monotonic until = std::min(deadline, MonotonicNow() + (answer.ok() ? kPendingAskAgain : kAskAgain));
     MutexLock lock(mutex_);
-    changed_.WaitUntil(lock, until, [&] { return arrivals_ != arrivals; });
+    changed_.WaitUntil(lock, until, [&] { return arrivals_ != arrivals || stopping_; });
     arrivals = arrivals_;
-    if (MonotonicNow() < deadline) continue;
+    if (auto failed = not_arrived_.find(handle->id_); failed != not_arrived_.end() && !stay) return failed->second;
+    if (MonotonicNow() < deadline && !stopping_) continue;
     if (!answer.ok()) return answer.status();
     return absl::DeadlineExceededError(handle->id_.ToString() + " of " + handle->origin_->owner +
                                        " did not arrive in time");
@@ -142,6 +145,30 @@ absl::StatusOr<std::shared_ptr<const PooledView>> ObjectStore::ViewOf(const File
   }
   views_[key] = view;
   return view;
+}
+
+std::string ObjectStore::Explain(const ObjectHandle& handle) const {
+  if (handle == nullptr) return "names no object";
+  std::string text = handle->id_.ToString() + ", " + std::to_string(handle->bytes_) + " bytes, ";
+  MutexLock lock(mutex_);
+  if (handle->origin_ == nullptr) {
+    if (handle->heap_ != nullptr) return text + "in this process' own memory: it travels within messages";
+    if (!handle->spill_path_.empty()) return text + "of this process, on the disk: " + handle->spill_path_;
+    return text + "of this process, in memory that the processes of its node share";
+  }
+  const ObjectEntry::Origin& origin = *handle->origin_;
+  bool far = !origin.node_id.empty() && origin.node_id != node_id_;
+  text += "of " + origin.owner + (far ? " on node " + origin.node_id + " at " + origin.endpoint : "");
+  if (handle->data_ == nullptr) return text + (far ? ", not fetched for this process yet" : ", not read here yet");
+  return text + (far ? ", read from this node's copy" : ", read where its owner put it");
+}
+
+absl::StatusOr<v1::NodeObjectFigures> ObjectStore::NodeFigures() {
+  if (!Online()) return absl::FailedPreconditionError("this process has no node agent to ask");
+  v1::ObjectRequest request;
+  request.mutable_get_figures();
+  TROUPE_ASSIGN_OR_RETURN(ObjectAnswer answer, Ask(request));
+  return answer.reply.figures();
 }
 
 }  // namespace troupe

@@ -15,6 +15,8 @@ namespace {
 constexpr absl::Duration kNoticeReplyTimeout = absl::Seconds(10);
 constexpr absl::Duration kRedialFirst = absl::Milliseconds(10);
 constexpr absl::Duration kRedialMax = absl::Seconds(1);
+// Of an error's text: within ObjectLine::kPacketBytesMax.
+constexpr size_t kErrorBytesMax = 1024;
 // How often refs on their way are looked at.
 constexpr absl::Duration kExpirePeriod = absl::Seconds(1);
 
@@ -26,6 +28,7 @@ v1::ObjectRequest ObjectStore::OpenRequest(bool notices) const {
   request.mutable_open()->set_name(options_.name);
   if (!life_.path.role.empty()) *request.mutable_open()->mutable_owner() = life_.ToProto();
   request.mutable_open()->set_notices(notices);
+  request.mutable_open()->set_exchange(options_.elsewhere != nullptr);
   return request;
 }
 
@@ -41,6 +44,10 @@ bool ObjectStore::Online() {
   MutexLock lock(connect_mutex_);
   // One that is away is tried again when it is needed again.
   return connected_ || (has_broker_ && Connect().ok());
+}
+
+absl::Status ObjectStore::Join() {
+  return Online() ? absl::OkStatus() : absl::UnavailableError("the broker at " + socket_path_ + " does not answer");
 }
 
 absl::Status ObjectStore::Connect() {
@@ -119,7 +126,10 @@ absl::Status ObjectStore::Resync(ObjectLine& line) {
     if (entry.origin_ == nullptr || entry.data_ != nullptr) {
       say(id, entry.place_, !entry.spill_path_.empty());
     } else {
+      request.mutable_hold()->Clear();
       *request.mutable_hold()->mutable_name() = id.ToProto();
+      const std::string& node = entry.origin_->node_id;
+      if (!node.empty() && node != node_id_) *request.mutable_hold()->mutable_home() = HomeOf(entry);
       entry.exported_ = line.Tell(request).ok();
     }
   }
@@ -195,18 +205,24 @@ void ObjectStore::Take(const v1::ObjectNotice& notice) {
       }
     } else if (notice.has_arrived()) {
       ++arrivals_;
+      absl::Status error = FromErrorStatus(notice.arrived().error());
+      auto waits = entries_.find(ObjectId::FromProto(notice.arrived().name()));
+      if (!error.ok() && waits != entries_.end()) not_arrived_[waits->first] = std::move(error);
       changed_.NotifyAll();
     } else if (notice.has_withdrawn()) {
       withdrawn_[notice.withdrawn().sequence()] = notice.withdrawn().away();
       changed_.NotifyAll();
     } else if (notice.notice_case() == v1::ObjectNotice::kRestore) {
-      restores_.push_back(notice.restore());
+      if (std::find(restores_.begin(), restores_.end(), notice.restore()) == restores_.end()) {
+        restores_.push_back(notice.restore());
+      }
       if (!restorer_.joinable()) restorer_ = std::thread([this] { RunRestores(); });
       changed_.NotifyAll();
     } else if (notice.has_file_removed()) {
       views_.erase({notice.file_removed().process(), notice.file_removed().file()});
     }
   }
+  if (notice.has_elsewhere() && options_.elsewhere) options_.elsewhere(notice.elsewhere());
   if (notice.has_revoke()) TakeRevoke(ObjectId::FromProto(notice.revoke()));
   TellRemoved();
 }
@@ -230,6 +246,35 @@ void ObjectStore::TakeRevoke(const ObjectId& id) {
   v1::ObjectRequest request;
   *request.mutable_agree()->mutable_name() = id.ToProto();
   request.mutable_agree()->set_agrees(agrees);
+  Tell(request);
+}
+
+// ---- Objects of other nodes ----
+
+v1::ObjectHome ObjectStore::HomeOf(const ObjectEntry& entry) const {
+  v1::ObjectHome home;
+  home.set_node_id(entry.origin_->node_id);
+  home.set_endpoint(entry.origin_->endpoint);
+  home.set_size_bytes(entry.bytes_);
+  return home;
+}
+
+void ObjectStore::TellElsewhere(const ObjectId& id, const ObjectId* copy, const absl::Status& error) {
+  v1::ObjectRequest request;
+  v1::TellElsewhere& tell = *request.mutable_elsewhere();
+  *tell.mutable_name() = id.ToProto();
+  if (copy != nullptr) *tell.mutable_copy() = copy->ToProto();
+  if (!error.ok()) {
+    *tell.mutable_error() = ToErrorStatus(error);
+    std::string& text = *tell.mutable_error()->mutable_message();
+    text.resize(std::min(text.size(), kErrorBytesMax));
+  }
+  Tell(request);
+}
+
+void ObjectStore::TellFigures(const v1::NodeObjectFigures& figures) {
+  v1::ObjectRequest request;
+  *request.mutable_tell_figures() = figures;
   Tell(request);
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 // For the other processes' answers; one that is stopped does not agree.
 constexpr absl::Duration kWithdrawTimeout = absl::Seconds(2);
-// Somebody waits for it; the error is the owner's to see when it asks itself.
+// Somebody waits for it, and is told why it does not come.
 constexpr absl::Duration kRestoreTimeout = absl::Seconds(30);
 
 }  // namespace
@@ -210,13 +210,13 @@ absl::Status ObjectStore::RestoreEntry(const ObjectHandle& handle) {
   return absl::OkStatus();
 }
 
-void ObjectStore::RestoreLent(uint64_t sequence) {
+absl::Status ObjectStore::RestoreLent(uint64_t sequence) {
   std::string path;
   ObjectPlace place;
   {
     MutexLock lock(mutex_);
     auto found = lent_.find(sequence);
-    if (found == lent_.end() || found->second.busy || found->second.spill_path.empty()) return;
+    if (found == lent_.end() || found->second.busy || found->second.spill_path.empty()) return absl::OkStatus();
     found->second.busy = true;
     path = found->second.spill_path;
     place = found->second.place;
@@ -237,6 +237,7 @@ void ObjectStore::RestoreLent(uint64_t sequence) {
     lent.spill_path.clear();
   }
   if (lent.freed) EndLent(sequence);
+  return block.status();
 }
 
 void ObjectStore::RunRestores() {
@@ -252,11 +253,9 @@ void ObjectStore::RunRestores() {
       auto found = filed_.find(sequence);
       if (found != filed_.end()) handle = found->second.handle.lock();
     }
-    if (handle != nullptr) {
-      (void)Get(handle, MonotonicNow() + kRestoreTimeout);
-    } else {
-      RestoreLent(sequence);
-    }
+    absl::Status restored =
+        handle != nullptr ? Get(handle, MonotonicNow() + kRestoreTimeout).status() : RestoreLent(sequence);
+    if (!restored.ok()) TellElsewhere({process_, sequence}, nullptr, restored);
   }
 }
 

@@ -37,8 +37,13 @@ ObjectEntry::~ObjectEntry() {
 }
 
 ObjectHandle ObjectBuffer::Seal() && {
-  entry_->store_->Seal(*entry_);
+  entry_->store_->Seal(*entry_, 0);
   return std::move(entry_);
+}
+
+ObjectPin ObjectBuffer::SealAndPin() && {
+  entry_->store_->Seal(*entry_, 1);
+  return ObjectPin(std::move(entry_));
 }
 
 std::shared_ptr<ObjectStore> ObjectStore::Create(ObjectStoreOptions options) {
@@ -91,14 +96,14 @@ absl::StatusOr<ObjectBuffer> ObjectStore::Allocate(int64_t bytes) {
   return buffer;
 }
 
-void ObjectStore::Seal(ObjectEntry& entry) {
+void ObjectStore::Seal(ObjectEntry& entry, int32_t pins) {
   if (entry.heap_ != nullptr) {
     entry.data_ = entry.heap_.get();
   } else {
     entry.data_ = entry.block_->data;
     entry.block_->word->store(entry.id_.sequence, std::memory_order_release);
   }
-  entry.pins_.store(0, std::memory_order_release);
+  entry.pins_.store(pins, std::memory_order_release);
 }
 
 absl::StatusOr<ObjectBlock> ObjectStore::NewBlock(int64_t bytes) {
@@ -195,6 +200,7 @@ bool ObjectStore::EraseEntry(const ObjectEntry& entry) {
   auto found = entries_.find(entry.id_);
   if (found == entries_.end()) return true;
   if (found->second.entry != &entry) return false;
+  not_arrived_.erase(entry.id_);
   entries_.erase(found);
   return true;
 }
@@ -308,25 +314,32 @@ ObjectHandle ObjectStore::Adopt(const ObjectWire& wire) {
     ObjectHandle handle = NewEntry(static_cast<int64_t>(wire.content.size()));
     handle->heap_.reset(SmallBlock(wire.content.size()));
     std::memcpy(handle->heap_.get(), wire.content.data(), wire.content.size());
-    Seal(*handle);
+    Seal(*handle, 0);
     return handle;
   }
   ObjectHandle arrived;  // Let go of at the end.
   v1::ObjectRequest request;
   if (!Online()) return AdoptShared(wire, request, arrived);
-  MutexLock line_lock(line_mutex_);
-  ObjectHandle handle = AdoptShared(wire, request, arrived);
-  if (request.has_hold()) {
-    bool told = line_ != nullptr && line_->Tell(request).ok();
-    MutexLock lock(mutex_);
-    handle->exported_ = told;
+  ObjectHandle handle;
+  bool elsewhere = false;
+  {
+    MutexLock line_lock(line_mutex_);
+    handle = AdoptShared(wire, request, arrived);
+    elsewhere = request.hold().has_home();
+    if (request.has_hold()) {
+      bool told = line_ != nullptr && line_->Tell(request).ok();
+      MutexLock lock(mutex_);
+      handle->exported_ = told;
+    }
+    if (wire.sender != 0 && wire.sender != process_) {
+      request.Clear();
+      request.mutable_claim()->set_process(wire.sender);
+      request.mutable_claim()->set_transit(wire.transit);
+      if (line_ != nullptr) (void)line_->Tell(request);
+    }
   }
-  if (wire.sender != 0 && wire.sender != process_) {
-    request.Clear();
-    request.mutable_claim()->set_process(wire.sender);
-    request.mutable_claim()->set_transit(wire.transit);
-    if (line_ != nullptr) (void)line_->Tell(request);
-  }
+  // Whoever sent the ref keeps the object until this returns.
+  if (elsewhere) (void)AskForPlace(handle, MonotonicNow() + kAdoptMax, true);
   return handle;
 }
 
@@ -349,10 +362,7 @@ ObjectHandle ObjectStore::AdoptShared(const ObjectWire& wire, v1::ObjectRequest&
       ObjectEntry::Origin{std::string(wire.owner), std::string(wire.node_id), std::string(wire.endpoint)});
   known = {handle, handle.get()};
   *hold.mutable_hold()->mutable_name() = wire.id.ToProto();
-  if (wire.node_id != node_id_) {
-    hold.mutable_hold()->set_node_id(std::string(wire.node_id));
-    hold.mutable_hold()->set_endpoint(std::string(wire.endpoint));
-  }
+  if (!wire.node_id.empty() && wire.node_id != node_id_) *hold.mutable_hold()->mutable_home() = HomeOf(*handle);
   return handle;
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -111,6 +112,7 @@ class ObjectPin {
 
  private:
   friend class ObjectStore;
+  friend class ObjectBuffer;
   explicit ObjectPin(ObjectHandle entry) : entry_(std::move(entry)) {}  // Pinned already.
   ObjectHandle entry_;
 };
@@ -120,6 +122,7 @@ class ObjectBuffer {
  public:
   std::span<std::byte> bytes() const { return bytes_; }
   ObjectHandle Seal() &&;
+  ObjectPin SealAndPin() &&;
 
  private:
   friend class ObjectStore;
@@ -144,6 +147,9 @@ struct ObjectStoreOptions {
   int64_t bytes_max = 0;  // Of files of this process, before the node's own budget; 0: half of the machine's memory.
   int64_t idle_bytes_max = int64_t{512} << 20;  // Files without an object that are kept for the next ones.
   std::string spill_folder;                     // Without a broker, which says where; "": nothing is spilled.
+  // Of the node's exchange alone (object_exchange.h): what the broker wants of other nodes' objects. Called by a thread
+  // of the store.
+  std::function<void(const v1::ElsewhereNotice&)> elsewhere;
 };
 
 class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
@@ -162,6 +168,8 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   // one of them is needed there. `life`: whose end is told of in errors about this process' objects; may be empty.
   // Once.
   void UseBroker(const std::string& socket_path, const ActorLife& life);
+  // That time is now. UNAVAILABLE: it does not answer.
+  absl::Status Join();
   // Objects of others cannot be got any more, and others cannot get those of this process. Before the last handle goes.
   void Shutdown();
 
@@ -172,16 +180,25 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   absl::StatusOr<ObjectBuffer> Allocate(int64_t bytes);
   absl::StatusOr<ObjectHandle> Put(std::span<const std::byte> bytes);
 
-  // Without a copy; from the disk if it was spilled. NOT_FOUND: the object is lost or gone; the message says why.
-  // DEADLINE_EXCEEDED: it did not arrive from where it is. FAILED_PRECONDITION: this process has no node agent to ask.
-  // UNAVAILABLE: the agent is away.
+  // Without a copy; from the disk if it was spilled, through the node's agent if it lies on another node: then all gets
+  // on this node share one copy, and what arrived before a deadline is kept. NOT_FOUND: the object is lost or gone; the
+  // message says why. DEADLINE_EXCEEDED: it did not arrive from where it is. FAILED_PRECONDITION: this process has no
+  // node agent to ask, or that fetches nothing. UNAVAILABLE: the agent, or the other node, is away.
+  // RESOURCE_EXHAUSTED: this node has no room for it.
   absl::StatusOr<ObjectPin> Get(const ObjectHandle& handle, Monotonic deadline);
 
   // A ref that is about to travel in a message that has `message_bytes` already; valid while the handle is. `held`: the
   // sender keeps the handle until the ref has arrived. Otherwise the store does, for at most kTransitMax.
   ObjectWire Describe(const ObjectHandle& handle, size_t message_bytes, bool held);
-  // A ref that came. What is wrong with it shows in Get.
+  // A ref that came. What is wrong with it shows in Get. Of an object of another node: waits until that node knows that
+  // it is wanted here, but for at most kAdoptMax (then it may be gone when it is got).
   ObjectHandle Adopt(const ObjectWire& wire);
+  static constexpr absl::Duration kAdoptMax = absl::Seconds(2);
+
+  // Of the exchange: an object of another node is here, as that one of this store's (which it has described), or it
+  // cannot be fetched, or (with neither) its home knows that it is held here. Of any: an own object cannot be brought
+  // back.
+  void TellElsewhere(const ObjectId& id, const ObjectId* copy, const absl::Status& error);
 
   struct Figures {
     int64_t file_bytes = 0;  // Of this process' own files.
@@ -192,6 +209,11 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
     size_t spilled = 0;  // Own objects on the disk.
   };
   Figures figures() const;
+  // Of the whole node. Errors as of Get.
+  absl::StatusOr<v1::NodeObjectFigures> NodeFigures();
+  void TellFigures(const v1::NodeObjectFigures& figures);  // Of the exchange.
+  // For people: whose it is, and where its bytes are now.
+  std::string Explain(const ObjectHandle& handle) const;
 
  private:
   friend class ObjectEntry;
@@ -225,7 +247,7 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   absl::StatusOr<ObjectBlock> NewBlock(int64_t bytes);
   absl::Status AddFile(int64_t bytes);
   absl::Status TryAddFile(int64_t bytes);
-  void Seal(ObjectEntry& entry);
+  void Seal(ObjectEntry& entry, int32_t pins);
   // The entry's last handle has gone.
   void Forget(ObjectEntry& entry);
   void FreeBlock(const ObjectBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -241,7 +263,9 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   void ExpireTransits();
 
   absl::Status Resolve(const ObjectHandle& handle, Monotonic deadline);
-  absl::StatusOr<ObjectPlace> AskForPlace(const ObjectHandle& handle, Monotonic deadline);
+  // Of one of another node with `stay`: without fetching it, when its home knows of the hold.
+  absl::StatusOr<ObjectPlace> AskForPlace(const ObjectHandle& handle, Monotonic deadline, bool stay);
+  v1::ObjectHome HomeOf(const ObjectEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `check`: only if the file's header says that the object is there.
   absl::Status Look(const ObjectHandle& handle, const ObjectPlace& place, bool check);
   absl::StatusOr<std::shared_ptr<const PooledView>> ViewOf(const FileKey& key);
@@ -259,7 +283,7 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   absl::StatusOr<std::string> SpillPath(uint64_t sequence);
   absl::Status RestoreEntry(const ObjectHandle& handle);
   absl::StatusOr<ObjectBlock> ReadBack(const std::string& path, uint64_t sequence, int64_t bytes);
-  void RestoreLent(uint64_t sequence);
+  absl::Status RestoreLent(uint64_t sequence);
   void RunRestores();
   void EndLent(uint64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -301,7 +325,8 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   std::map<uint64_t, Transit> transits_ ABSL_GUARDED_BY(mutex_);
   uint64_t transits_made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<FileKey, std::shared_ptr<const PooledView>> views_ ABSL_GUARDED_BY(mutex_);
-  uint64_t arrivals_ ABSL_GUARDED_BY(mutex_) = 0;  // Notices that something pending has come.
+  uint64_t arrivals_ ABSL_GUARDED_BY(mutex_) = 0;                         // Notices that something pending has come.
+  std::map<ObjectId, absl::Status> not_arrived_ ABSL_GUARDED_BY(mutex_);  // Of those that somebody waits for.
   std::string node_id_ ABSL_GUARDED_BY(mutex_);
   std::string endpoint_ ABSL_GUARDED_BY(mutex_);
 

@@ -43,12 +43,17 @@ TestCluster::TestCluster() : folder_(MakeTemporaryDirectory("troupe-cluster").va
 
 TestCluster::~TestCluster() {
   transport_->Shutdown();
-  Kill(agent, SIGTERM);
+  for (auto& [node_id, process] : nodes) EndNode(node_id, process);
+  EndNode("", agent);
   Kill(head, SIGTERM);
-  CHECK(NodeProcesses().empty());
-  if (pid_t keeper = FindKeeper(); keeper != 0) ::kill(keeper, SIGTERM);
-  for (pid_t pid : NodeProcesses()) ::kill(pid, SIGKILL);
   static_cast<void>(RemoveTree(folder_));
+}
+
+void TestCluster::EndNode(const std::string& node_id, pid_t& process) {
+  Kill(process, SIGTERM);
+  CHECK(NodeProcesses(node_id).empty());
+  if (pid_t keeper = FindKeeper(node_id); keeper != 0) ::kill(keeper, SIGTERM);
+  for (pid_t pid : NodeProcesses(node_id)) ::kill(pid, SIGKILL);
 }
 
 void TestCluster::StartHead() {
@@ -56,8 +61,14 @@ void TestCluster::StartHead() {
 }
 
 void TestCluster::StartAgent() {
-  agent = Launch({Program("tests/faults/agent_main"), head_address_, runtime_dir_, security_.token,
+  agent = Launch({Program("tests/faults/agent_main"), head_address_, RuntimeDir(""), security_.token,
                   Program("tools/keeper/troupe_keeper"), Program("tests/integration/counter_worker"), "60000"});
+}
+
+pid_t TestCluster::StartNode(const std::string& node_id) {
+  return nodes[node_id] = Launch({Program("tests/faults/agent_main"), head_address_, RuntimeDir(node_id),
+                                  security_.token, Program("tools/keeper/troupe_keeper"),
+                                  Program("tests/integration/counter_worker"), "60000", node_id, "127.0.0.1"});
 }
 
 void TestCluster::Kill(pid_t& process, int signal) {
@@ -71,13 +82,23 @@ void TestCluster::Kill(pid_t& process, int signal) {
   process = 0;
 }
 
+void TestCluster::WaitNode(const std::string& node_id) {
+  bool ready = Eventually(
+      [&] {
+        grpc::ClientContext context;
+        SetTimeout(context, kPatience);
+        context.set_wait_for_ready(true);
+        v1::ListNodesResponse response;
+        if (!stub_->ListNodes(&context, {}, &response).ok()) return false;
+        return std::any_of(response.nodes().begin(), response.nodes().end(),
+                           [&](const v1::Node& node) { return node.node_id() == node_id && node.state() == "ready"; });
+      },
+      kPatience);
+  REQUIRE(ready);
+}
+
 std::string TestCluster::Submit(int replicas) {
-  v1::SubmitJobRequest request;
-  v1::JobSpec& spec = *request.mutable_spec();
-  spec.set_name("counters");
-  spec.set_output_dir(output_dir_);
-  spec.set_stop_grace_ms(5000);
-  v1::RoleSpec& role = *spec.add_roles();
+  v1::RoleSpec role;
   role.set_role("counter");
   role.set_actor_class("Counter");
   role.set_replicas(replicas);
@@ -85,6 +106,16 @@ std::string TestCluster::Submit(int replicas) {
   role.set_worker_binary(Program("tests/integration/counter_worker"));
   role.mutable_resources()->set_cpus(0.5);
   role.mutable_restart()->set_max_restarts(5);
+  return Submit(role);
+}
+
+std::string TestCluster::Submit(const v1::RoleSpec& role) {
+  v1::SubmitJobRequest request;
+  v1::JobSpec& spec = *request.mutable_spec();
+  spec.set_name("actors");
+  spec.set_output_dir(output_dir_);
+  spec.set_stop_grace_ms(5000);
+  *spec.add_roles() = role;
   grpc::ClientContext context;
   SetTimeout(context, kPatience);
   context.set_wait_for_ready(true);
@@ -165,22 +196,22 @@ std::string TestCluster::Log() const {
   return text;
 }
 
-pid_t TestCluster::FindKeeper() const {
+pid_t TestCluster::FindKeeper(const std::string& node_id) const {
   for (const keeper::ProcessEntry& entry : keeper::ReadProcessTable()) {
     if (entry.zombie) continue;
     std::string text = ReadFile("/proc/" + std::to_string(entry.pid) + "/cmdline", 1 << 20).value_or("");
-    if (text.find("--runtime-dir") != std::string::npos && text.find(runtime_dir_) != std::string::npos) {
+    if (text.find("--runtime-dir") != std::string::npos && text.find(RuntimeDir(node_id) + '\0') != std::string::npos) {
       return entry.pid;
     }
   }
   return 0;
 }
 
-std::vector<pid_t> TestCluster::NodeProcesses() const {
+std::vector<pid_t> TestCluster::NodeProcesses(const std::string& node_id) const {
   std::vector<pid_t> found;
-  if (pid_t keeper = FindKeeper(); keeper != 0) found.push_back(keeper);
+  if (pid_t keeper = FindKeeper(node_id); keeper != 0) found.push_back(keeper);
   for (const keeper::ProcessEntry& entry : keeper::ReadProcessTable()) {
-    if (!entry.zombie && keeper::HasEnvironmentEntry(entry.pid, "TROUPE_KEEPER=" + runtime_dir_)) {
+    if (!entry.zombie && keeper::HasEnvironmentEntry(entry.pid, "TROUPE_KEEPER=" + RuntimeDir(node_id))) {
       found.push_back(entry.pid);
     }
   }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,10 +28,14 @@ class TestCluster {
 
   void StartHead();
   void StartAgent();
+  // Another one, which other nodes reach.
+  pid_t StartNode(const std::string& node_id);
+  void WaitNode(const std::string& node_id);
   static void Kill(pid_t& process, int signal);
 
   // A job of `replicas` counters that start at 10; its id.
   std::string Submit(int replicas);
+  std::string Submit(const v1::RoleSpec& role);
   v1::Job Get(const std::string& job_id);
   v1::Job Cancel(const std::string& job_id);
   // Actors of the job by replica, as the head lists them.
@@ -40,17 +45,21 @@ class TestCluster {
   absl::StatusOr<int64_t> Add(const v1::Actor& actor, int64_t n);
 
   std::string Log() const;
-  pid_t FindKeeper() const;
-  // Everything that runs below the keeper, itself included.
-  std::vector<pid_t> NodeProcesses() const;
+  pid_t FindKeeper(const std::string& node_id = "") const;
+  // Everything that runs below the keeper, itself included. `node_id`: of one by StartNode.
+  std::vector<pid_t> NodeProcesses(const std::string& node_id = "") const;
   const std::string& output_dir() const { return output_dir_; }
+  const std::shared_ptr<Transport>& transport() const { return transport_; }
 
   pid_t head = 0;
   pid_t agent = 0;
+  std::map<std::string, pid_t> nodes;
 
  private:
+  std::string RuntimeDir(const std::string& node_id) const { return folder_ + "/run" + node_id; }
+  void EndNode(const std::string& node_id, pid_t& process);
+
   const std::string folder_;
-  const std::string runtime_dir_ = folder_ + "/run";
   const std::string output_dir_ = folder_ + "/out";
   const std::string head_address_ = "unix:" + folder_ + "/head.sock";
   RpcSecurity security_;

@@ -78,6 +78,28 @@ class Worker : public troupe::Actor {
     return made;
   }
 
+  // Of another actor's tensor; kept from then on.
+  absl::StatusOr<int64_t> SumFrom(troupe::Ref<Worker> other, int64_t elements) {
+    auto made = other.Call<&Worker::MakeTensor>(elements).Get();
+    if (!made.ok()) return made.status();
+    kept_ = {*made};
+    return SumOf(*made);
+  }
+  absl::Status MakeKept(int64_t elements) { return MakeAndKeep(elements).status(); }
+  // What another actor keeps, without reading it.
+  absl::Status KeepFrom(troupe::Ref<Worker> other) {
+    auto kept = other.Call<&Worker::Kept>(0).Get();
+    if (kept.ok()) kept_ = {*kept};
+    return kept.status();
+  }
+  absl::StatusOr<int64_t> SumOfKept() { return SumOf(kept_.at(0)); }
+  std::string ExplainKept() { return context_->objects().Explain(kept_.at(0)); }
+  absl::StatusOr<std::vector<int64_t>> FetchedAndSent() {
+    auto figures = context_->objects().NodeFigures();
+    if (!figures.ok()) return figures.status();
+    return std::vector<int64_t>{figures->fetched_bytes(), figures->sent_bytes()};
+  }
+
   absl::StatusOr<troupe::Ref<Worker>> SpawnChild() { return context_->Spawn<Worker>({.name = "child"}, 100); }
 
  private:
@@ -88,6 +110,7 @@ class Worker : public troupe::Actor {
 };
 TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Variable, StopSelf, Throw, Sleep, Link, Monitor, Seen,
                                               SpawnProcess, Exit, Hang, AskThroughRef, Count, SpawnChild, MakeTensor,
-                                              SumOf, SumOfTensor, Keep, Kept, MakeAndKeep));
+                                              SumOf, SumOfTensor, Keep, Kept, MakeAndKeep, SumFrom, MakeKept, KeepFrom,
+                                              SumOfKept, ExplainKept, FetchedAndSent));
 
 }  // namespace troupe_test
