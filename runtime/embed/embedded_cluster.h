@@ -17,6 +17,8 @@ class EmbeddedCluster {
   // Ends every worker, the node and the head.
   virtual ~EmbeddedCluster() = default;
   virtual std::string head_target() const = 0;
+  // Of the node, which this process is on.
+  virtual std::string node_id() const = 0;
   // Of the node's broker of objects.
   virtual std::string object_socket() const = 0;
 };

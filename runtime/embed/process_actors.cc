@@ -144,11 +144,12 @@ absl::Status ProcessActors::ReserveNames(Job& job) {
 absl::StatusOr<std::vector<ActorAddress>> ProcessActors::Start(const JobPtr& job, const std::string& arguments,
                                                                const ActorLife* parent) {
   TROUPE_ASSIGN_OR_RETURN(job->id, Submit(*job, job->actor_class, arguments));
-  // Every process of an embedded program's own cluster is on this node; of a cluster's, the agent decides by endpoint.
-  job->directory = std::make_unique<ActorDirectory>(
-      JobId(job->id), "", transport_, [transport = transport_](const ActorLife& life, const v1::ExitCause& cause) {
-        transport->MarkDead(life, cause);
-      });
+  // By rings to those of this program's own node; without one, over the network.
+  job->directory =
+      std::make_unique<ActorDirectory>(JobId(job->id), options_.node_id, transport_,
+                                       [transport = transport_](const ActorLife& life, const v1::ExitCause& cause) {
+                                         transport->MarkDead(life, cause);
+                                       });
   job->directory->AddListener([this](const DirectoryEntry& entry) {
     if (entry.state == v1::ACTOR_DEAD) some_ended_ = true;
   });

@@ -24,6 +24,7 @@ namespace troupe {
 
 struct ProcessActorsOptions {
   std::string head_target;
+  std::string node_id;  // That this program is on: its actors are reached by rings. "": not known.
   RpcSecurity security;
   std::string name;        // Of the runtime; jobs are called after it.
   std::string output_dir;  // Where the workers' logs go.

@@ -86,7 +86,7 @@ class Runtime::Parts : public ActorSpawner {
 
   absl::Status UseHead(const std::string& target) {
     MutexLock lock(mutex_);
-    processes_ = MakeProcesses(target);
+    processes_ = MakeProcesses(target, "");
     return processes_->CheckHead();
   }
 
@@ -132,9 +132,10 @@ class Runtime::Parts : public ActorSpawner {
     MutexLock lock(mutex_);
     return processes_.get();
   }
-  std::unique_ptr<ProcessActors> MakeProcesses(const std::string& head_target) {
-    return std::make_unique<ProcessActors>(ProcessActorsOptions{head_target, security_, name_, folder_ + "/logs"},
-                                           *actors_, *executor_, transport_);
+  std::unique_ptr<ProcessActors> MakeProcesses(const std::string& head_target, const std::string& node_id) {
+    return std::make_unique<ProcessActors>(
+        ProcessActorsOptions{head_target, node_id, security_, name_, folder_ + "/logs"}, *actors_, *executor_,
+        transport_);
   }
   // The first actor with a process of its own starts the cluster.
   absl::StatusOr<ProcessActors*> Processes() {
@@ -146,7 +147,7 @@ class Runtime::Parts : public ActorSpawner {
     }
     TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
     objects_->UseBroker(cluster_->object_socket(), {});
-    processes_ = MakeProcesses(cluster_->head_target());
+    processes_ = MakeProcesses(cluster_->head_target(), cluster_->node_id());
     return processes_.get();
   }
 

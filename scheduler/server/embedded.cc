@@ -55,6 +55,7 @@ class HeadAndNode : public EmbeddedCluster {
   }
 
   std::string head_target() const override { return "127.0.0.1:" + std::to_string(head_->port()); }
+  std::string node_id() const override { return agent_->node_id(); }
   std::string object_socket() const override { return agent_->object_socket(); }
 
  private:

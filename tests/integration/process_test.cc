@@ -54,6 +54,7 @@ TEST_CASE("Processes: actors with resources are placed in processes, called both
     REQUIRE(spawned.ok());
     Ref<Worker> first = *spawned;
     CHECK(first.Call<&Worker::Add>(5).Get().value() == 15);
+    CHECK(ReadFile("/proc/self/maps", 16 << 20).value().find("troupe-rings") != std::string::npos);
     first_pid = first.Call<&Worker::Pid>().Get().value();
     CHECK(first_pid != ::getpid());
     CHECK(first.Call<&Worker::AskThroughRef>(here).Get().value() == ::getpid());
