@@ -21,5 +21,7 @@ int CancelCommand(const Options& options);                         // submit.cc
 int GenerateCommand(const Options& options);                       // worker_program.cc
 int ExportCommand(const Options& options);                         // worker_program.cc
 int DoctorCommand(const Options& options);                         // doctor.cc
+// While this process has one thread.
+int BenchCommand(const Options& options);  // bench.cc
 
 }  // namespace troupe::cli

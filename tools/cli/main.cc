@@ -5,6 +5,8 @@
 #include <iostream>
 #include <map>
 
+#include "runtime/env/file.h"
+#include "runtime/worker/worker_main.h"
 #include "tools/cli/commands.h"
 
 namespace {
@@ -20,11 +22,9 @@ int Main(int argc, char** argv) {
       {"node", NodeCommand},     {"jobs", JobsCommand},     {"nodes", NodesCommand},
       {"actors", ActorsCommand}, {"logs", LogsCommand},     {"submit", SubmitCommand}};
   using Plain = int (*)(const Options&);
-  static const std::map<std::string, Plain> kShort = {{"explain", ExplainCommand},
-                                                      {"cancel", CancelCommand},
-                                                      {"generate", GenerateCommand},
-                                                      {"export", ExportCommand},
-                                                      {"doctor", DoctorCommand}};
+  static const std::map<std::string, Plain> kShort = {{"explain", ExplainCommand},   {"cancel", CancelCommand},
+                                                      {"generate", GenerateCommand}, {"export", ExportCommand},
+                                                      {"doctor", DoctorCommand},     {"bench", BenchCommand}};
   if (auto found = kShort.find(options.command); found != kShort.end()) return found->second(options);
   SignalWaiter signals;  // before any thread
   return kLong.at(options.command)(options, signals);
@@ -33,6 +33,8 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A worker of `troupe bench`, started by its node agent.
+  if (argc == 1 && !troupe::EnvironmentVariable("TROUPE_WORKER").empty()) return troupe::RunWorker(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // A file over its limit is an error of the write.
   try {
     return Main(argc, argv);

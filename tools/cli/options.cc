@@ -13,7 +13,8 @@
 namespace troupe::cli {
 namespace {
 
-constexpr double kWholeMax = 1LL << 53;  // what a double holds exactly
+constexpr double kWholeMax = 1LL << 53;       // what a double holds exactly
+constexpr double kMessageBytesMax = 8 << 20;  // what one message between processes holds
 
 // A number that the worker binary reads; CLI11's own range checks speak of 1.8e308.
 CLI::Validator NumberWithin(double min, double max, bool whole) {
@@ -59,6 +60,7 @@ class Grammar {
     AddCluster();
     AddOperations();
     AddModels();
+    AddBench();
   }
 
   CLI::App& app() { return app_; }
@@ -207,6 +209,44 @@ class Grammar {
     exported->add_option("--to", options_.export_to, "the folder to write")->required();
     exported->add_option("--dtype", options_.dtype, "float32, bfloat16 or float16")
         ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  }
+
+  void AddBench() {
+    bench::BenchOptions& b = options_.bench;
+    CLI::App* command = Command("bench", "Measure actors and objects beside what this machine itself can do.",
+                                "troupe bench actor --only call --seconds 3");
+    command->add_option("WHAT", options_.target, "actor or objects (idle: only holds an idle cluster until stdin ends)")
+        ->required()
+        ->check(CLI::IsMember({"actor", "objects", "idle"}));
+    command->add_flag("--json", b.meter.json, "one object a line instead of a table (also -o json)");
+    command
+        ->add_option_function<std::string>(
+            "-o,--output", [&b](const std::string& text) { b.meter.json = text == "json"; }, "table or json")
+        ->check(CLI::IsMember({"table", "json"}));
+    command->add_flag_callback(
+        "--quick",
+        [&b] {
+          b.quick = true;
+          b.meter.repeats = 2;
+          b.meter.seconds = absl::Milliseconds(40);
+        },
+        "a look at whether everything works, in seconds; its figures mean nothing");
+    command
+        ->add_option_function<double>(
+            "--seconds", [&b](double seconds) { b.meter.seconds = absl::Seconds(seconds); },
+            "how long each figure is measured (1); its limit takes as long again")
+        ->check(NumberWithin(0.01, 3600, false));
+    command->add_option("--repeats", b.meter.repeats, "of which the median is taken (9)")
+        ->check(NumberWithin(1, 1000, true));
+    command->add_option("--payload", b.payload_bytes, "sizes of arguments, as in 1KiB,1MiB")
+        ->delimiter(',')
+        ->transform(CLI::AsSizeValue(false))
+        ->check(NumberWithin(1, kMessageBytesMax, true));
+    Duration(command, "--spin", b.spin, "how long readers spin in call_sync_spinning (1ms); 0: it is left out");
+    command->add_option("--torch-worker", b.torch_worker,
+                        "the program //tools/bench:torch_worker: processes with LibTorch are timed, too");
+    command->add_option("--only", b.meter.only, "work whose name begins with one of these, as in call,kill")
+        ->delimiter(',');
   }
 
   Options& options_;

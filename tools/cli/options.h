@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tools/bench/bench_options.h"
 
 namespace troupe::cli {
 
@@ -29,7 +30,7 @@ struct Connection {
 struct Options {
   std::string command;
   Connection connection;
-  std::string target;                  // The job file, job id, run folder, checkpoint or model of the command.
+  std::string target;  // The job file, job id, run folder, checkpoint, model or benchmark of the command.
   std::vector<std::string> overrides;  // path.to.field=value
   std::string output = "table";        // table | wide | json | yaml
   bool quiet = false;
@@ -55,6 +56,7 @@ struct Options {
   std::string export_to;
   std::string dtype;
   std::vector<std::string> rest;  // Passed on to the worker binary.
+  bench::BenchOptions bench;
 };
 
 // Parses. On --help, --version or an error prints it and sets `exit_code` (0 or 2) and returns false.
