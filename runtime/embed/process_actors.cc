@@ -4,7 +4,6 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "runtime/actor/call_error.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/process.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/status.h"
@@ -31,11 +31,6 @@ constexpr absl::Duration kStopGrace = absl::Seconds(10);
 constexpr absl::Duration kEndRetry = absl::Seconds(2);
 constexpr int kEndTries = 300;
 
-std::string ProgramPath() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).string();
-}
-
 v1::RoleSpec RoleOf(const std::string& name, const std::string& actor_class, const std::string& arguments,
                     const SpawnOptions& options) {
   v1::RoleSpec role;
@@ -43,7 +38,7 @@ v1::RoleSpec RoleOf(const std::string& name, const std::string& actor_class, con
   role.set_actor_class(actor_class);
   role.set_replicas(1);
   role.set_args(arguments);
-  role.set_worker_binary(options.worker_binary.empty() ? ProgramPath() : options.worker_binary);
+  role.set_worker_binary(options.worker_binary.empty() ? OwnProgramPath() : options.worker_binary);
   role.mutable_resources()->set_cpus(options.cpus);
   role.mutable_resources()->set_memory_bytes(options.memory_bytes);
   role.mutable_resources()->set_devices(options.devices);
