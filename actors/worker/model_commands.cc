@@ -13,20 +13,12 @@
 #include "actors/rollout/engine/engine.h"
 #include "actors/tokenizer/tokenizer.h"
 #include "actors/trainer/core/checkpoint.h"
+#include "actors/worker/model_options.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
 
 namespace troupe {
 namespace {
-
-struct GenerateOptions {
-  std::string model, prompt;
-  bool raw = false, chat = false;
-  int64_t max_tokens = 128, top_k = 0;
-  double temperature = 0, top_p = 1;
-  uint64_t seed = 1;
-  int threads = 2;
-};
 
 // The model that was named: of a run's folder its newest whole checkpoint, which is told on stderr.
 absl::StatusOr<std::string> ModelPath(const std::string& given) {
@@ -77,9 +69,9 @@ absl::Status Generate(const GenerateOptions& options) {
 }
 
 // A checkpoint without its training state, cast. The folder appears when it is whole.
-absl::Status Export(const std::string& from, const std::string& given_to, const std::string& dtype) {
-  TROUPE_ASSIGN_OR_RETURN(std::string path, ModelPath(from));
-  std::string to = (std::filesystem::path(ExpandHome(given_to)) / "").parent_path().string(), aside = to + ".tmp";
+absl::Status Export(const ExportOptions& given) {
+  TROUPE_ASSIGN_OR_RETURN(std::string path, ModelPath(given.checkpoint));
+  std::string to = (std::filesystem::path(ExpandHome(given.to)) / "").parent_path().string(), aside = to + ".tmp";
   absl::StatusOr<std::vector<std::string>> there = ListDirectory(to);
   if (!absl::IsNotFound(there.status()) && (!there.ok() || !there->empty())) {
     return absl::InvalidArgumentError(to + " is there already; name a new folder");
@@ -88,7 +80,7 @@ absl::Status Export(const std::string& from, const std::string& given_to, const 
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<ModelSource> source, ModelSource::Open(path));
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(path));
   HuggingFaceFolderOptions options;
-  TROUPE_ASSIGN_OR_RETURN(options.dtype, ParseDtype(dtype));
+  TROUPE_ASSIGN_OR_RETURN(options.dtype, ParseDtype(given.dtype));
   std::vector<float> values;
   auto read = [&](const ParameterShape& parameter) -> absl::StatusOr<absl::Span<const float>> {
     const TensorInfo* tensor = source->Find(parameter.name);
@@ -104,7 +96,7 @@ absl::Status Export(const std::string& from, const std::string& given_to, const 
     RemoveTree(aside).IgnoreError();
     return status;
   }
-  std::fprintf(stderr, "exported %s as %s to %s\n", path.c_str(), dtype.c_str(), to.c_str());
+  std::fprintf(stderr, "exported %s as %s to %s\n", path.c_str(), given.dtype.c_str(), to.c_str());
   return absl::OkStatus();
 }
 
@@ -129,22 +121,12 @@ int RunModelCommand(int argc, char** argv) {
   app.require_subcommand(1);
   GenerateOptions generate_options;
   CLI::App* generate = app.add_subcommand("generate", "answers a prompt");
-  generate->add_option("model", generate_options.model, "a .gguf file or a Hugging Face folder")->required();
-  generate->add_option("prompt", generate_options.prompt)->required();
-  generate->add_flag("--raw", generate_options.raw, "the prompt as it is");
-  generate->add_flag("--chat", generate_options.chat, "through the chat template (default)")->excludes("--raw");
-  generate->add_option("--max-tokens", generate_options.max_tokens)->check(CLI::PositiveNumber);
-  generate->add_option("--temperature", generate_options.temperature, "0: greedy")->check(CLI::NonNegativeNumber);
-  generate->add_option("--top-k", generate_options.top_k)->check(CLI::NonNegativeNumber);
-  generate->add_option("--top-p", generate_options.top_p)->check(CLI::Range(0.0, 1.0));
-  generate->add_option("--seed", generate_options.seed);
-  generate->add_option("--threads", generate_options.threads)->check(CLI::PositiveNumber);
-  std::string from, to, dtype = "float32", what;
-  uint64_t seed = 1;
+  AddGenerateOptions(*generate, generate_options);
+  ExportOptions export_options;
   CLI::App* export_model = app.add_subcommand("export", "writes a checkpoint as a Hugging Face folder");
-  export_model->add_option("checkpoint", from)->required();
-  export_model->add_option("--to", to)->required();
-  export_model->add_option("--dtype", dtype)->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  AddExportOptions(*export_model, export_options);
+  std::string to, what;
+  uint64_t seed = 1;
   CLI::App* make_model = app.add_subcommand("make-model", "makes a small random model");
   make_model->add_option("config", what, "a config.json, or even_digits")->required();
   make_model->add_option("--to", to)->required();
@@ -155,7 +137,7 @@ int RunModelCommand(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (generate->parsed()) return ExitStatusOf(Generate(generate_options));
-  if (export_model->parsed()) return ExitStatusOf(Export(from, to, dtype));
+  if (export_model->parsed()) return ExitStatusOf(Export(export_options));
   return ExitStatusOf(MakeModel(what, to, seed));
 }
 

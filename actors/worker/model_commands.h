@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands on models that need LibTorch or the model code; the command line runs them in this binary.
 //
-//   generate MODEL PROMPT [--raw|--chat] [--max-tokens N] [--temperature T] [--top-p P] [--top-k K] [--seed S]
-//   [--threads N] export CHECKPOINT --to DIR [--dtype float32|bfloat16|float16] make-model CONFIG.json|even_digits --to
-//   DIR [--seed S]
+//   generate MODEL PROMPT [...], export CHECKPOINT --to DIR [...]: model_options.h
+//   make-model CONFIG.json|even_digits --to DIR [--seed S]
 #pragma once
 
 namespace troupe {

@@ -3,31 +3,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <iostream>
 
+#include "actors/worker/model_options.h"
+#include "actors/worker/number_within.h"
 #include "runtime/base/nearest.h"
 #include "tools/cli/version.h"
 
 namespace troupe::cli {
 namespace {
 
-constexpr double kWholeMax = 1LL << 53;       // what a double holds exactly
 constexpr double kMessageBytesMax = 8 << 20;  // what one message between processes holds
-
-// A number that the worker binary reads; CLI11's own range checks speak of 1.8e308.
-CLI::Validator NumberWithin(double min, double max, bool whole) {
-  auto check = [=](const std::string& text) -> std::string {
-    double value = 0;
-    bool fits = CLI::detail::lexical_cast(text, value) && value >= min && value <= max;
-    if (fits && (!whole || std::floor(value) == value)) return "";
-    char limits[64];
-    std::snprintf(limits, sizeof(limits), max < kWholeMax ? "from %g to %g" : "of at least %g", min, max);
-    return std::string("expected a ") + (whole ? "whole " : "") + "number " + limits + ", got '" + text + "'";
-  };
-  return CLI::Validator(check, "", "");
-}
 
 // What was wrong, the nearest option to one that is not known, and where to read on.
 std::string WrongUse(const CLI::App* app, const CLI::Error& error) {
@@ -180,35 +166,13 @@ class Grammar {
     cancel->add_flag("--no-wait", options_.no_wait, "return at once");
   }
 
-  // Options that the worker binary reads.
-  CLI::Option* Passed(CLI::App* command, const std::string& name, const std::string& what) {
-    return command->add_option_function<std::string>(
-        name, [this, name](const std::string& value) { options_.rest.push_back(name + "=" + value); }, what);
-  }
-
-  CLI::Option* PassedFlag(CLI::App* command, const std::string& name, const std::string& what) {
-    return command->add_flag_callback(
-        name, [this, name] { options_.rest.push_back(name); }, what);
-  }
-
+  // Checked here; the worker binary reads what was typed.
   void AddModels() {
-    CLI::App* generate = Command("generate", "Try a model.", "troupe generate model.gguf \"What is 2 + 2?\"");
-    generate->add_option("MODEL", options_.target, "a GGUF file or a Hugging Face folder")->required();
-    generate->add_option("PROMPT", options_.prompt, "the prompt")->required();
-    Passed(generate, "--max-tokens", "longest answer (128)")->check(NumberWithin(1, kWholeMax, true));
-    Passed(generate, "--temperature", "0, the default: greedy")->check(NumberWithin(0, kWholeMax, false));
-    Passed(generate, "--top-k", "only the likeliest K (0: all)")->check(NumberWithin(0, kWholeMax, true));
-    Passed(generate, "--top-p", "only the likeliest of this probability (1: all)")->check(NumberWithin(0, 1, false));
-    Passed(generate, "--seed", "of the random numbers (1)")->check(NumberWithin(0, kWholeMax, true));
-    Passed(generate, "--threads", "processors to use (2)")->check(NumberWithin(1, kWholeMax, true));
-    CLI::Option* raw = PassedFlag(generate, "--raw", "the prompt as it is");
-    PassedFlag(generate, "--chat", "the prompt through the model's chat template (default)")->excludes(raw);
-    CLI::App* exported = Command("export", "Write a checkpoint as a Hugging Face folder that others load.",
-                                 "troupe export runs/addition/1/checkpoints/step_40 --to model --dtype bfloat16");
-    exported->add_option("CHECKPOINT", options_.target, "a checkpoint's folder")->required();
-    exported->add_option("--to", options_.export_to, "the folder to write")->required();
-    exported->add_option("--dtype", options_.dtype, "float32, bfloat16 or float16")
-        ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+    AddGenerateOptions(*Command("generate", "Try a model.", "troupe generate model.gguf \"What is 2 + 2?\""),
+                       generate_);
+    AddExportOptions(*Command("export", "Write a checkpoint as a Hugging Face folder that others load.",
+                              "troupe export runs/addition/1/checkpoints/step_40 --to model --dtype bfloat16"),
+                     export_);
   }
 
   void AddBench() {
@@ -250,6 +214,8 @@ class Grammar {
   }
 
   Options& options_;
+  GenerateOptions generate_;
+  ExportOptions export_;
   CLI::App app_;
 };
 
@@ -269,6 +235,7 @@ std::string NearestCommand(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 bool ParseOptions(int argc, char** argv, Options& options, int& exit_code) {
+  for (int i = 1; i < argc; ++i) options.typed.push_back(argv[i]);
   Grammar grammar(options);
   CLI::App& app = grammar.app();
   if (std::string nearest = NearestCommand(app, argc, argv); !nearest.empty()) {

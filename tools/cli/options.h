@@ -30,7 +30,7 @@ struct Connection {
 struct Options {
   std::string command;
   Connection connection;
-  std::string target;  // The job file, job id, run folder, checkpoint, model or benchmark of the command.
+  std::string target;                  // The job file, job id, run folder or benchmark of the command.
   std::vector<std::string> overrides;  // path.to.field=value
   std::string output = "table";        // table | wide | json | yaml
   bool quiet = false;
@@ -50,12 +50,8 @@ struct Options {
   std::string host;
   std::string devices = "auto";
   std::vector<std::string> labels;
-  double cpus = 0;  // 0: those of the machine
-  // generate, export
-  std::string prompt;
-  std::string export_to;
-  std::string dtype;
-  std::vector<std::string> rest;  // Passed on to the worker binary.
+  double cpus = 0;                 // 0: those of the machine
+  std::vector<std::string> typed;  // The whole line, which generate and export pass on to the worker binary.
   bench::BenchOptions bench;
 };
 

@@ -17,12 +17,11 @@
 namespace troupe::cli {
 namespace {
 
-// Becomes the worker binary.
+// Becomes the worker binary, which reads the same line.
 int Become(std::vector<std::string> arguments) {
   absl::StatusOr<std::string> program = SiblingProgram("troupe_worker");
   if (!program.ok()) return Report(program.status());
-  arguments.insert(arguments.begin(), *program);
-  std::vector<char*> argv;
+  std::vector<char*> argv = {program->data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   execv(program->c_str(), argv.data());
@@ -41,18 +40,8 @@ absl::StatusOr<std::string> SiblingProgram(const std::string& name) {
   return program;
 }
 
-int GenerateCommand(const Options& options) {
-  std::vector<std::string> arguments = {"generate"};
-  arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
-  arguments.insert(arguments.end(), {"--", options.target, options.prompt});
-  return Become(std::move(arguments));
-}
+int GenerateCommand(const Options& options) { return Become(options.typed); }
 
-int ExportCommand(const Options& options) {
-  std::vector<std::string> arguments = {"export", "--to=" + options.export_to};
-  if (!options.dtype.empty()) arguments.push_back("--dtype=" + options.dtype);
-  arguments.insert(arguments.end(), {"--", options.target});
-  return Become(std::move(arguments));
-}
+int ExportCommand(const Options& options) { return Become(options.typed); }
 
 }  // namespace troupe::cli
