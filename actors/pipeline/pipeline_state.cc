@@ -14,6 +14,7 @@ namespace {
 
 // A failure that says nothing against the request: the worker, or a shard it reads, was away or too busy.
 bool MayHelpToRepeat(const absl::Status& status) {
+  if (CallErrorKindOf(status) == v1::CallError::CALL_TOO_LARGE) return false;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kAborted:

@@ -313,6 +313,10 @@ TEST_CASE("Pipeline: a call whose failure cannot pass ends the job at once, one 
   };
   CHECK(run(absl::ResourceExhaustedError("too many open files")).succeeded);
   CHECK(run(CallErrorStatus(v1::CallError::CALL_OVERLOADED, "the mailbox is full")).succeeded);
+  FinishPipeline too_large = run(CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the result has 9 MiB"));
+  CHECK_FALSE(too_large.succeeded);
+  CHECK(too_large.reason.find("the result has 9 MiB") != std::string::npos);
+  CHECK(too_large.error_code == 0);
   FinishPipeline users = run(absl::InvalidArgumentError("reward.py: has no function score"));
   CHECK_FALSE(users.succeeded);
   CHECK(users.error_code == static_cast<int>(absl::StatusCode::kInvalidArgument));

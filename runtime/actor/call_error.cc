@@ -20,6 +20,7 @@ absl::StatusCode CodeOf(v1::CallError::Kind kind) {
     case v1::CallError::CALL_DEADLINE:
       return absl::StatusCode::kDeadlineExceeded;
     case v1::CallError::CALL_OVERLOADED:
+    case v1::CallError::CALL_TOO_LARGE:
       return absl::StatusCode::kResourceExhausted;
     case v1::CallError::CALL_STALE_EPOCH:
       return absl::StatusCode::kAborted;

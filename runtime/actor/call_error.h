@@ -13,6 +13,7 @@
 // |                  | UNIMPLEMENTED      |                     |                                                     |
 // | CALL_CANCELLED   | CANCELLED          | may have            | the caller asked for its end                        |
 // | CALL_DEADLOCK    | FAILED_PRECONDITION| may                 | never: the caller's handler would wait for itself   |
+// | CALL_TOO_LARGE   | RESOURCE_EXHAUSTED | if the result is it | never: what is over the limit stays so              |
 #pragma once
 
 #include <string_view>

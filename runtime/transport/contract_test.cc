@@ -66,7 +66,7 @@ TEST_CASE("Contract: a full mailbox and a large message are refused at once, wit
     CHECK(overloaded < 2 * kMailboxMax);
     CHECK(busy.Get().ok());
     absl::Status large = ref.Call<&Subject::Echo>(std::string(kPayloadMax + 1, 'x')).Get().status();
-    CHECK(CallErrorKindOf(large) == v1::CallError::CALL_OVERLOADED);
+    CHECK(CallErrorKindOf(large) == v1::CallError::CALL_TOO_LARGE);
     CHECK(std::string(large.message()).find(std::to_string(kPayloadMax)) != std::string::npos);
     CHECK(ref.Send<&Subject::Echo>(std::string(kPayloadMax + 1, 'x')).code() == absl::StatusCode::kResourceExhausted);
     CHECK(ref.Call<&Subject::Echo>("still there").Get().ok());
@@ -145,7 +145,7 @@ TEST_CASE("Contract: a stream keeps to its window in items and in bytes", "[cont
     for (int i = 0; i < 50; ++i) REQUIRE(blobs.Next().Get().ok());
     StreamReader<std::string> large = world.ref().Stream<&Subject::Blobs>(2, static_cast<int64_t>(kPayloadMax) + 1);
     if (world.callee != nullptr) {
-      CHECK(CallErrorKindOf(large.Next().Get().status()) == v1::CallError::CALL_OVERLOADED);
+      CHECK(CallErrorKindOf(large.Next().Get().status()) == v1::CallError::CALL_TOO_LARGE);
     }
   });
 }

@@ -173,9 +173,9 @@ void ServerSession::Item(uint64_t call_id, std::string item) {
 }
 
 absl::Status ServerSession::TooLarge(const std::string& what, size_t bytes) const {
-  return CallErrorStatus(v1::CallError::CALL_OVERLOADED, what + " has " + std::to_string(bytes) +
-                                                             " bytes, more than the " +
-                                                             std::to_string(payload_bytes_max_) + " allowed");
+  return CallErrorStatus(v1::CallError::CALL_TOO_LARGE, what + " has " + std::to_string(bytes) +
+                                                            " bytes, more than the " +
+                                                            std::to_string(payload_bytes_max_) + " allowed");
 }
 
 void ServerSession::Reply(uint64_t call_id, absl::StatusOr<std::string> result) {

@@ -69,9 +69,9 @@ grpc::Service* Transport::service() { return service_.get(); }
 absl::Status Transport::Refuse(const ActorAddress& target, size_t bytes) {
   if (stopping_) return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "this process is stopping");
   if (bytes > options_.payload_bytes_max) {
-    return CallErrorStatus(v1::CallError::CALL_OVERLOADED, "the arguments have " + std::to_string(bytes) +
-                                                               " bytes, more than the " +
-                                                               std::to_string(options_.payload_bytes_max) + " allowed");
+    return CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the arguments have " + std::to_string(bytes) +
+                                                              " bytes, more than the " +
+                                                              std::to_string(options_.payload_bytes_max) + " allowed");
   }
   bool restarted_here = target.endpoint.empty() && host_.Living(target.life.path) > target.life.incarnation;
   if (restarted_here) return absl::OkStatus();  // The host tells of the successor.

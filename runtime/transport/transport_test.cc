@@ -133,7 +133,9 @@ TEST_CASE("Transport: payloads over the limit are refused both ways, with sizes"
   }
   Ref<Echo> echo = RefFrom(a, b.address());
   CHECK(echo.Call<&Echo::Big>(1'000'000).Get().value().size() == 1'000'000);
-  CHECK(echo.Call<&Echo::Big>(2 << 20).Get().status().code() == absl::StatusCode::kResourceExhausted);
+  absl::Status result = echo.Call<&Echo::Big>(2 << 20).Get().status();
+  CHECK(result.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(CallErrorKindOf(result) == v1::CallError::CALL_TOO_LARGE);
   CHECK(echo.Call<&Echo::Say>("still there").Get().ok());
 }
 
