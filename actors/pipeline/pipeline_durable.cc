@@ -132,7 +132,7 @@ absl::Status PipelineDurable::ApplyScored(const v1::RowsScored& record) {
     if (row.dropped()) {
       TROUPE_RETURN_IF_ERROR(DropRow(row.row_id()));
     } else {
-      TROUPE_RETURN_IF_ERROR(index_.AddColumn(row.row_id(), "reward", row.reward()));
+      TROUPE_RETURN_IF_ERROR(index_.AddColumn(row.row_id(), "reward", row.reward(), row.metrics()));
     }
   }
   return absl::OkStatus();

@@ -8,6 +8,9 @@
 namespace troupe {
 namespace {
 
+// Names come from the programs of users.
+constexpr size_t kRewardMetricNamesMax = 256;
+
 class Summary {
  public:
   void Add(double value) {
@@ -16,9 +19,10 @@ class Summary {
     max_ = std::max(max_, value);
     ++count_;
   }
+  double mean() const { return sum_ / static_cast<double>(count_); }
   void Write(const std::string& name, std::map<std::string, double>& metrics) const {
     if (count_ == 0) return;
-    metrics[name + "/mean"] = sum_ / static_cast<double>(count_);
+    metrics[name + "/mean"] = mean();
     metrics[name + "/max"] = max_;
     metrics[name + "/min"] = min_;
   }
@@ -37,6 +41,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   std::map<std::string, double> metrics(response.metrics().begin(), response.metrics().end());
   const v1::IndexedBatch& batch = *durable_.index().BatchOf(step);
   Summary rewards, prompts, responses;
+  std::map<std::string, Summary> told;  // by the reward functions
   double tokens = 0, clipped = 0, aborted = 0, rows = 0, equal_groups = 0, staleness_sum = 0, staleness_max = 0;
   uint64_t first_group = std::numeric_limits<uint64_t>::max(), last_group = 0;
   for (const v1::IndexedGroup& group : batch.groups()) {
@@ -46,6 +51,9 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
     for (const v1::IndexedRow& row : group.rows()) {
       const v1::RowMeta& meta = row.meta();
       rewards.Add(row.reward());
+      for (const auto& [name, value] : row.reward_metrics()) {
+        if (told.size() < kRewardMetricNamesMax || told.contains(name)) told[name].Add(value);
+      }
       prompts.Add(meta.prompt_length());
       responses.Add(meta.response_length());
       tokens += meta.prompt_length() + meta.response_length();
@@ -64,6 +72,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
   }
   rewards.Write("critic/score", metrics);
   rewards.Write("critic/rewards", metrics);
+  for (const auto& [name, summary] : told) metrics["reward/" + name] = summary.mean();
   prompts.Write("prompt_length", metrics);
   responses.Write("response_length", metrics);
   double response_tokens = metrics["response_length/mean"] * rows;

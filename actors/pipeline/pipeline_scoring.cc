@@ -55,6 +55,7 @@ void PipelineState::OnScored(const Call& call, const v1::ScoreResponse& response
     row->set_reward(score.score());
     row->set_dropped(score.fault() == "program");
     row->set_answer_fault(score.fault() == "answer");
+    if (!row->dropped()) *row->mutable_metrics() = score.metrics();
     if (!score.fault().empty()) out_->actions.push_back(RewardFaultNote(score));
     if (!score.response_text().empty()) out_->actions.push_back(WriteSample{durable_.step() + 1, score});
   }

@@ -275,6 +275,7 @@ PipelineEvent PipelineSimulation::HandleScorer(const CallRole& call) {
       out->set_row_id(row);
       uint64_t hash = HashOf(row);
       out->set_score(static_cast<double>(hash % 2));
+      (*out->mutable_metrics())["right"] = out->score();
       if (options_.program_fault_of > 0 && hash % options_.program_fault_of == 0) out->set_fault("program");
     }
   }

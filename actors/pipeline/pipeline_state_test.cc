@@ -71,6 +71,22 @@ TEST_CASE("Pipeline: on-policy with deaths of every role trains bit by bit what 
   }
 }
 
+TEST_CASE("Pipeline: what reward functions tell of rows is a metric of the step that trains them, also after deaths",
+          "[pipeline]") {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    SimulationOptions options = Job(0, 2, seed);
+    options.kills = 25;
+    PipelineSimulation simulation(options);
+    RequireClean(simulation);
+    for (int64_t step = 1; step <= 9; ++step) {
+      const std::map<std::string, double>& metrics = simulation.metrics().at(step);
+      REQUIRE(metrics.contains("reward/right"));
+      CHECK(metrics.at("reward/right") == metrics.at("critic/score/mean"));
+    }
+  }
+}
+
 TEST_CASE("Pipeline: a version that could not be published after its step is published again", "[pipeline]") {
   for (int64_t staleness : {0, 2}) {
     for (int failures : {1, 3}) {

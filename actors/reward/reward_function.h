@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<RewardScorer>> MakeReward(const RewardFunction& f
 // Whether a score keeps its meaning where it is used: finite, also as float32.
 bool IsScore(double score);
 
-// The weighted sum of several; metrics "reward/{name}" hold each score. A row with a program's fault in one has it in
+// The weighted sum of several; metrics of their names hold each score. A row with a program's fault in one has it in
 // all.
 absl::StatusOr<std::unique_ptr<RewardScorer>> MakeWeightedReward(const std::vector<RewardFunction>& functions);
 

@@ -368,7 +368,7 @@ TEST_CASE("Reward: several functions are weighted, and each is reported", "[rewa
   std::vector<RewardOutcome> out = scorer->Score(Rows({"7", "it is 7"}));
   CHECK(out[0].score == 1.25);
   CHECK(out[1].score == 0.25);
-  CHECK(out[1].metrics == std::map<std::string, double>{{"reward/right", 0}, {"reward/number", 1}});
+  CHECK(out[1].metrics == std::map<std::string, double>{{"right", 0}, {"number", 1}});
 }
 
 TEST_CASE("Reward: a row that one of several functions fails on is failed on, and which one did is told", "[reward]") {

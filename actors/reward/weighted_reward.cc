@@ -26,7 +26,7 @@ class WeightedReward final : public RewardScorer {
         for (auto& metric : outcomes[i].metrics) {
           if (total[i].metrics.size() < kRewardMetricsMax) total[i].metrics.insert(std::move(metric));
         }
-        total[i].metrics["reward/" + part.name] = outcomes[i].score;
+        total[i].metrics[part.name] = outcomes[i].score;
         if (total[i].pred.empty()) total[i].pred = std::move(outcomes[i].pred);
         if (outcomes[i].fault <= total[i].fault) continue;
         total[i].fault = outcomes[i].fault;

@@ -122,7 +122,8 @@ bool RowIndex::Holds(const RowConsumer& consumer, std::string_view column, const
   return it != leases->second.end() && it->second == consumer;
 }
 
-absl::Status RowIndex::AddColumn(const std::string& row_id, std::string_view column, double value) {
+absl::Status RowIndex::AddColumn(const std::string& row_id, std::string_view column, double value,
+                                 const google::protobuf::Map<std::string, double>& metrics) {
   auto missing = missing_.find(column);
   if (missing == missing_.end())
     return absl::InvalidArgumentError("no scorer adds column '" + std::string(column) + "'");
@@ -130,7 +131,10 @@ absl::Status RowIndex::AddColumn(const std::string& row_id, std::string_view col
   if (row == nullptr) return absl::NotFoundError("row '" + std::string(row_id) + "' is not in the queue");
   if (HasColumn(*row, column)) return Precondition("row", row_id, "has column " + std::string(column) + " already");
   row->add_columns(std::string(column));
-  if (column == "reward") row->set_reward(value);
+  if (column == "reward") {
+    row->set_reward(value);
+    *row->mutable_reward_metrics() = metrics;
+  }
   const RowPlace& place = rows_.at(row_id);
   missing->second.erase({place.sequence, place.sample_index});
   leases_.find(column)->second.erase(row_id);

@@ -77,7 +77,9 @@ class RowIndex {
   void EndConsumer(const RowConsumer& consumer);
   // Whether the consumer holds this row: a late answer of an ended lease is refused by this.
   bool Holds(const RowConsumer& consumer, std::string_view column, const std::string& row_id) const;
-  absl::Status AddColumn(const std::string& row_id, std::string_view column, double value);  // [durable]
+  // `metrics`: what the scorer of column "reward" told beside the value. [durable]
+  absl::Status AddColumn(const std::string& row_id, std::string_view column, double value,
+                         const google::protobuf::Map<std::string, double>& metrics = {});
 
   // ---- Dropping [durable] ----
   // Both return the ids of the rows that were forgotten; DropRow drops the group too when it falls below the least

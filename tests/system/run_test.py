@@ -29,6 +29,7 @@ class RunTest(SystemTest):
         self.assertEqual(sorted(steps), list(range(1, 21)))
         self.assertLess(steps[1]["critic/score/mean"], 0.4)
         self.assertGreater(steps[20]["critic/score/mean"], 0.85)
+        self.assertEqual(steps[20]["reward/score"], steps[20]["critic/score/mean"])
         self.assertIn("step 20/20", err)
         for name in ("job.yaml", "metrics.jsonl", "events.jsonl", "logs", "checkpoints/step_20"):
             self.assertTrue(os.path.exists(os.path.join(self.run_folder(), name)), name)
