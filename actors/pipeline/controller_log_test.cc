@@ -27,10 +27,22 @@ v1::PipelineRecord Dispatched(uint64_t sequence) {
   return record;
 }
 
-// A checkpoint of the step with one open group.
+// A checkpoint of the step with one open group, of replica 3, and one of which rows lie in rollout/3.
 void Save(const std::string& folder, const std::string& job_id, int64_t step) {
   PipelineDurable durable = Fresh();
   REQUIRE(durable.Apply(Dispatched(0)).ok());
+  REQUIRE(durable.Apply(Dispatched(1)).ok());
+  v1::PipelineRecord generated;
+  v1::IndexedGroup* group = generated.mutable_generated()->add_groups();
+  group->set_sequence(1);
+  for (int sample : {0, 1}) {
+    v1::RowMeta* row = group->add_rows()->mutable_meta();
+    row->set_row_id("row-" + std::to_string(sample));
+    row->set_group_id(durable.order().At(1).GroupId());
+    row->set_sample_index(sample);
+    row->set_shard("rollout/3");
+  }
+  REQUIRE(durable.Apply(generated).ok());
   v1::PipelineSnapshot saved = durable.Snapshot();
   saved.set_job_id(job_id);
   saved.set_step(step);
@@ -149,14 +161,19 @@ TEST_CASE("ControllerLog: a job that begins at an earlier checkpoint gives up th
 TEST_CASE("ControllerLog: a new job begins from the newest checkpoint, with its shards spread anew", "[pipeline]") {
   std::string folder = *MakeTemporaryDirectory("controller-log-test");
   Save(folder, "job-1", 4);
+  for (const char* job : {"job-1", "job-2"}) REQUIRE(MakeDirs(folder + "/rows/" + job + "/rollout-0").ok());
   std::vector<std::string> told;
   PipelineDurable durable = Fresh();
   REQUIRE(ControllerLog::Open({.output_dir = folder, .job_id = "job-2", .rollout_replicas = 2}, durable, &told).ok());
+  CHECK_FALSE(FileExists(folder + "/rows/job-1"));  // what is needed of them is in the checkpoint
+  CHECK(FileExists(folder + "/rows/job-2/rollout-0"));
   CHECK(durable.step() == 4);
   CHECK(durable.checkpoint_step() == 4);
   CHECK(durable.job_id() == "job-2");
   CHECK(durable.resumed_from() == folder + "/checkpoints/step_4");
   CHECK(durable.ReplicaOf(0) == 1);
+  for (const v1::RowMeta& row : durable.index().QueuedRows()) CHECK(row.shard() == "rollout/1");
+  CHECK(durable.index().QueuedRows().size() == 2);
   CHECK(told.size() == 1);
 
   PipelineDurable never = Fresh();

@@ -2,6 +2,7 @@
 #include "actors/pipeline/run_files.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "runtime/env/file.h"
@@ -31,10 +32,11 @@ TEST_CASE("RunFiles: a step's line is written once, also over a restart that tor
     auto files = *RunFiles::Open(folder, "job-1", {"jsonl"});
     files->Write(WriteMetrics{0, 2, {}});
     files->Write(WriteMetrics{1, 2, {}});
-    files->Write(WriteMetrics{1, 3, {}});
+    files->Write(WriteMetrics{1, 3, {{"actor/entropy", std::nan("")}}});
     auto newest = nlohmann::json::parse(files->newest_metrics());
     CHECK(newest["attempt"] == 1);
     CHECK(newest["step"] == 3);
+    CHECK_FALSE(newest.contains("actor/entropy"));  // NaN is no JSON
   }
   CHECK(Lines(path) == 4);
   std::string content = *ReadFile(path, 1 << 20);

@@ -4,7 +4,7 @@
 import os
 import unittest
 
-from harness import SystemTest, surviving_steps
+from harness import SystemTest, read_json_lines, surviving_steps
 
 
 class CustomRewardTest(SystemTest):
@@ -18,6 +18,10 @@ class CustomRewardTest(SystemTest):
         steps = surviving_steps(out)
         self.assertLess(steps[1]["critic/score/mean"], 0.4)
         self.assertGreater(steps[20]["critic/score/mean"], 0.8)
+        learnt = [sample for sample in read_json_lines(f"{out}/samples.jsonl") if sample["step"] == 20]
+        odd = [sum(c in "13579" for c in sample["response"]) / 8 for sample in learnt]
+        self.assertEqual(odd, [sample["score"] for sample in learnt])  # args: [1]
+        self.assertTrue(odd)
         self.assert_nothing_left()
 
 
