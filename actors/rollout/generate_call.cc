@@ -49,6 +49,7 @@ void GenerateCall::AddRequests(size_t group, const v1::PromptTask& task) {
     request.params.temperature = rollout.temperature;
     request.params.top_k = rollout.top_k;
     request.params.top_p = rollout.top_p;
+    request.params.min_p = rollout.min_p;
     request.params.max_new_tokens = rollout.response_length;
     request.params.stop_token_ids = setting_.stop_token_ids;
     request.params.ignore_eos = rollout.ignore_eos;

@@ -99,6 +99,7 @@ struct RolloutSection {
   double temperature = 1.0;
   int64_t top_k = 0;
   double top_p = 1.0;
+  double min_p = 0;
   int64_t response_length = 256;
   int64_t seed = 1;
   std::string on_update = "recompute";    // recompute | keep_kv | finish

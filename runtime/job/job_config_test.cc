@@ -98,6 +98,7 @@ TEST_CASE("JobConfig: a mistyped key is answered with line and the nearest right
 TEST_CASE("JobConfig: a wrong value is answered with line, key and what was expected", "[job]") {
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: many,")) == "job.yaml:9: rollout.n: expected a whole number, got 'many'");
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: 0,")) == "job.yaml:9: rollout.n: expected a value of at least 1, got 0");
+  CHECK(ErrorOf(kJob, {"rollout.min_p=1.5"}) == "command line: rollout.min_p: expected a value of at most 1, got 1.5");
   CHECK(ErrorOf(Replace(kJob, "window: 1m", "window: 60")).find("expected a duration such as 30s") !=
         std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "function: regex", "function: regexp")).find("did you mean 'regex'?") !=

@@ -139,6 +139,7 @@ void VisitFields(V& v, RolloutSection& c) {
   v.Field("temperature", c.temperature, "logits are divided by it, by the trainer too", Above(0));
   v.Field("top_k", c.top_k, "0: off", AtLeast(0));
   v.Field("top_p", c.top_p, "1: off", Between(0, 1));
+  v.Field("min_p", c.min_p, "least probability, as a part of the likeliest token's; 0: off", Between(0, 1));
   v.Field("response_length", c.response_length, "most new tokens", AtLeast(1));
   v.Field("seed", c.seed, "of the samples", AtLeast(0));
   v.Field("on_update", c.on_update, "unfinished samples when new weights arrive",

@@ -53,6 +53,13 @@ class RunTest(SystemTest):
             self.assert_nothing_left()
             os.rename(self.run_folder(), f"{self.run_folder()}-{bound}")
 
+    def test_keys_of_sampling_reach_the_engine(self):
+        process = self.start("rollout.min_p=1", "trainer.total_steps=1")
+        _, err = process.communicate(timeout=55)
+        self.assertEqual(process.returncode, 0, err)
+        step = surviving_steps(self.run_folder())[1]
+        self.assertEqual(step["frac_reward_zero_std"], 1, "the samples of a prompt differ")
+
     def test_interrupted_once_it_checkpoints_and_the_next_run_goes_on(self):
         process = self.start("trainer.total_steps=100000", "trainer.resume=auto", "trainer.save_freq=0")
         self.wait_for("three steps", lambda: len(surviving_steps(self.run_folder())) >= 3, 40)

@@ -65,6 +65,7 @@ TEST_CASE("RolloutEngine: tokens are those of the simplest loop, greedy and samp
     request.params.temperature = id % 3 == 0 ? 0 : 0.5 + static_cast<double>(id) / 10;
     if (id % 4 == 1) request.params.top_k = 5;
     if (id % 4 == 2) request.params.top_p = 0.8;
+    if (id % 4 == 3) request.params.min_p = 0.3;
     requests.push_back(request);
     REQUIRE(engine->Add(request).ok());
   }
@@ -74,6 +75,19 @@ TEST_CASE("RolloutEngine: tokens are those of the simplest loop, greedy and samp
     CAPTURE(request.request_id);
     CheckSame(done.at(request.request_id), loop.Generate(request, kFirst));
   }
+}
+
+TEST_CASE("RolloutEngine: a min_p of 1 leaves the likeliest token alone", "[engine]") {
+  auto engine = MakeEngine();
+  for (uint64_t id : {1, 2, 3}) {
+    GenerationRequest request = Request(id, 6, 10);
+    request.params.min_p = id == 2 ? 1 : 0;
+    request.params.greedy = id == 1;
+    REQUIRE(engine->Add(request).ok());
+  }
+  const std::map<uint64_t, Generation> done = RunAll(*engine);
+  CHECK(done.at(2).tokens == done.at(1).tokens);
+  CHECK(done.at(3).tokens != done.at(1).tokens);
 }
 
 TEST_CASE("RolloutEngine: the samples of a prompt compute it once and differ", "[engine]") {
@@ -217,6 +231,8 @@ TEST_CASE("RolloutEngine: bad requests are refused one by one", "[engine]") {
   CHECK(refused([](GenerationRequest& r) { r.params.temperature = 1e-300; }));
   CHECK(refused([](GenerationRequest& r) { r.params.top_p = 0; }));
   CHECK(refused([](GenerationRequest& r) { r.params.top_p = 1.5; }));
+  CHECK(refused([](GenerationRequest& r) { r.params.min_p = -0.1; }));
+  CHECK(refused([](GenerationRequest& r) { r.params.min_p = std::nan(""); }));
   CHECK(refused([](GenerationRequest& r) { r.params.top_k = -1; }));
   CHECK(refused([](GenerationRequest& r) { r.params.stop_token_ids = {32}; }));
   CHECK(refused([](GenerationRequest& r) { r.generated = {1, 2, 3, 4}; }));

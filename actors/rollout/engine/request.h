@@ -13,11 +13,12 @@
 
 namespace troupe::rollout {
 
-// How the next token is chosen. Logits are divided by the temperature, then cut by top_k, then by top_p.
+// How the next token is chosen. Logits are divided by the temperature, then cut by top_k, by top_p, and by min_p.
 struct SamplingParams {
   double temperature = 1.0;    // 0 means greedy; negative, NaN or infinite is refused
   int64_t top_k = 0;           // 0 or >= vocabulary: no cut. Exactly top_k survive; ties go to the lower token id
   double top_p = 1.0;          // in (0, 1]; 1: no cut. At least one token survives
+  double min_p = 0;            // in [0, 1]; 0: no cut. Tokens less likely than min_p times the most likely one go
   int64_t max_new_tokens = 0;  // > 0; the whole budget of the response, tokens already generated included
   std::vector<int32_t> stop_token_ids;  // besides the model's own end ids; each ends the response and is its last token
   bool ignore_eos = false;              // goes on past all of these until the budget is spent
@@ -57,7 +58,7 @@ struct Generation {
   uint64_t request_id = 0;
   std::vector<int32_t> tokens;           // made here, the end token included; not those of GenerationRequest::generated
   std::vector<double> rollout_logprobs;  // log-probability under the whole distribution at the request's temperature
-  std::vector<double> filtered_logprobs;  // after top_k and top_p, renormalised: what the token was drawn from
+  std::vector<double> filtered_logprobs;  // after top_k, top_p and min_p, renormalised: what the token was drawn from
   std::vector<VersionSpan> spans;         // ordered, without gaps, over [0, tokens.size())
   FinishReason finish_reason = FinishReason::kStop;
   absl::Status error;  // why, for kError; OK otherwise

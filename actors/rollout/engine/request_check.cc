@@ -27,6 +27,9 @@ absl::Status CheckParams(const GenerationRequest& request) {
   if (!(params.top_p > 0 && params.top_p <= 1)) {
     return Refuse(request, absl::StrCat("top_p is ", params.top_p, "; it must be above 0 and at most 1"));
   }
+  if (!(params.min_p >= 0 && params.min_p <= 1)) {
+    return Refuse(request, absl::StrCat("min_p is ", params.min_p, "; it must be in [0, 1] (0: no cut)"));
+  }
   if (params.top_k < 0) {
     return Refuse(request, absl::StrCat("top_k is ", params.top_k, "; it must not be negative (0: no cut)"));
   }

@@ -42,6 +42,7 @@ kernels::SamplingRow SamplingOf(const Response& response) {
       .greedy = greedy,
       .top_k = request.params.top_k,
       .top_p = request.params.top_p,
+      .min_p = request.params.min_p,
       .uniform = UniformOf({request.seed, request.prompt_id, request.epoch, request.sample_index, response.made()})};
 }
 
