@@ -59,9 +59,4 @@ absl::StatusOr<KlInReward> ApplyKlPenalty(const at::Tensor& token_level_scores, 
   return result;
 }
 
-void AdaptiveKlController::Update(double current_kl, int64_t n_steps) {
-  const double error = std::clamp(current_kl / target_kl - 1, -0.2, 0.2);
-  kl_coef *= 1 + error * static_cast<double>(n_steps) / horizon;
-}
-
 }  // namespace troupe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimators of KL(policy || reference) per token, the KL in the reward, and its adaptive coefficient.
+// Estimators of KL(policy || reference) per token, and the KL in the reward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,14 +30,5 @@ struct KlInReward {
 absl::StatusOr<KlInReward> ApplyKlPenalty(const at::Tensor& token_level_scores, const at::Tensor& old_log_prob,
                                           const at::Tensor& ref_log_prob, const at::Tensor& response_mask,
                                           double kl_coef, const std::string& kind);
-
-// kl_coef *= 1 + clip(kl / target - 1, +-0.2) n / horizon. Source: Ziegler et al. 2019.
-struct AdaptiveKlController {
-  double kl_coef = 0.2;
-  double target_kl = 6;
-  double horizon = 10000;
-
-  void Update(double current_kl, int64_t n_steps);
-};
 
 }  // namespace troupe

@@ -34,14 +34,35 @@ class Summary {
   int64_t count_ = 0;
 };
 
+// What the reward functions said of rows.
+class RewardSummary {
+ public:
+  void Add(const v1::IndexedRow& row) {
+    scores_.Add(row.reward());
+    for (const auto& [name, value] : row.reward_metrics()) {
+      if (told_.size() < kRewardMetricNamesMax || told_.contains(name)) told_[name].Add(value);
+    }
+  }
+  // critic/rewards is the trainer's where it knows better (a KL is taken off).
+  void Write(std::map<std::string, double>& metrics) const {
+    scores_.Write("critic/score", metrics);
+    if (!metrics.contains("critic/rewards/mean")) scores_.Write("critic/rewards", metrics);
+    for (const auto& [name, summary] : told_) metrics["reward/" + name] = summary.mean();
+  }
+
+ private:
+  Summary scores_;
+  std::map<std::string, Summary> told_;  // by metric
+};
+
 }  // namespace
 
 std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1::TrainStepResponse& response,
                                                          absl::Duration update, Monotonic now) {
   std::map<std::string, double> metrics(response.metrics().begin(), response.metrics().end());
   const v1::IndexedBatch& batch = *durable_.index().BatchOf(step);
-  Summary rewards, prompts, responses;
-  std::map<std::string, Summary> told;  // by the reward functions
+  RewardSummary rewards;
+  Summary prompts, responses;
   double tokens = 0, clipped = 0, aborted = 0, rows = 0, equal_groups = 0, staleness_sum = 0, staleness_max = 0;
   uint64_t first_group = std::numeric_limits<uint64_t>::max(), last_group = 0;
   for (const v1::IndexedGroup& group : batch.groups()) {
@@ -50,10 +71,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const v1::IndexedRow& row : group.rows()) {
       const v1::RowMeta& meta = row.meta();
-      rewards.Add(row.reward());
-      for (const auto& [name, value] : row.reward_metrics()) {
-        if (told.size() < kRewardMetricNamesMax || told.contains(name)) told[name].Add(value);
-      }
+      rewards.Add(row);
       prompts.Add(meta.prompt_length());
       responses.Add(meta.response_length());
       tokens += meta.prompt_length() + meta.response_length();
@@ -70,9 +88,7 @@ std::map<std::string, double> PipelineState::StepMetrics(int64_t step, const v1:
     }
     equal_groups += low == high ? 1 : 0;
   }
-  rewards.Write("critic/score", metrics);
-  rewards.Write("critic/rewards", metrics);
-  for (const auto& [name, summary] : told) metrics["reward/" + name] = summary.mean();
+  rewards.Write(metrics);
   prompts.Write("prompt_length", metrics);
   responses.Write("response_length", metrics);
   double response_tokens = metrics["response_length/mean"] * rows;

@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// `config`: of a job that trains, as LoadJobText checked it. Keys have the names of the options; use_kl_loss is false
-// when its coefficient is 0, since then there is no reference model.
+// `config`: of a job that trains, as LoadJobText checked it. Keys have the names of the options; use_kl_loss and
+// use_kl_in_reward are false when their coefficient is 0, since then there is perhaps no reference model.
 inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   TrainerOptions options;
   options.adv_estimator = config.algorithm.adv_estimator;
@@ -18,6 +18,10 @@ inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   options.max_staleness = config.algorithm.max_staleness;
   options.rollout_is = config.algorithm.rollout_is;
   options.rollout_is_threshold = config.algorithm.rollout_is_threshold;
+  options.use_kl_in_reward = config.has_kl_in_reward();
+  options.kl_penalty = config.algorithm.kl_penalty;
+  const KlControlSection& control = config.algorithm.kl_ctrl;
+  options.kl_ctrl = {control.type, control.kl_coef, control.horizon, control.target_kl};
   options.loss_mode = config.actor.policy_loss.loss_mode;
   options.clip_ratio_low = config.actor.clip_ratio_low;
   options.clip_ratio_high = config.actor.clip_ratio_high;
@@ -25,7 +29,7 @@ inline TrainerOptions TrainerOptionsOf(const JobConfig& config) {
   options.loss_agg_mode = config.actor.loss_agg_mode;
   options.loss_scale_factor = config.actor.loss_scale_factor;
   options.entropy_coeff = config.actor.entropy_coeff;
-  options.use_kl_loss = config.needs_reference();
+  options.use_kl_loss = config.has_kl_loss();
   options.kl_loss_coef = config.actor.kl_loss_coef;
   options.kl_loss_type = config.actor.kl_loss_type;
   options.ppo_epochs = config.actor.ppo_epochs;

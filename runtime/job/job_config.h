@@ -83,6 +83,14 @@ struct RewardSection {
   double max_dropped_fraction = 0.5;  // Of the rows of the last `train_batch_size`: beyond it the job fails.
 };
 
+// The coefficient of the KL in the reward.
+struct KlControlSection {
+  std::string type = "fixed";  // fixed | adaptive
+  double kl_coef = 0.001;
+  double horizon = 10000;  // Rows.
+  double target_kl = 0.1;
+};
+
 struct AlgorithmSection {
   std::string adv_estimator = "grpo";
   double adv_epsilon = 1e-6;
@@ -92,6 +100,9 @@ struct AlgorithmSection {
   std::string stale = "drop";       // drop | train
   std::string rollout_is = "auto";  // auto (token when max_staleness >= 1) | none | token
   double rollout_is_threshold = 2;
+  bool use_kl_in_reward = false;
+  std::string kl_penalty = "kl";
+  KlControlSection kl_ctrl;
 };
 
 struct RolloutSection {
@@ -173,8 +184,10 @@ struct JobConfig {
 
   // A job that trains a model, rather than one of user classes only.
   bool trains() const { return !model.path.empty(); }
+  bool has_kl_loss() const { return actor.use_kl_loss && actor.kl_loss_coef != 0; }
+  bool has_kl_in_reward() const { return algorithm.use_kl_in_reward && algorithm.kl_ctrl.kl_coef != 0; }
   // A reference is needed only when a KL coefficient is not 0.
-  bool needs_reference() const { return trains() && actor.use_kl_loss && actor.kl_loss_coef != 0; }
+  bool needs_reference() const { return trains() && (has_kl_loss() || has_kl_in_reward()); }
 };
 
 // A value of a loaded job and where it came from, for `troupe explain`.

@@ -99,6 +99,7 @@ TEST_CASE("JobConfig: a wrong value is answered with line, key and what was expe
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: many,")) == "job.yaml:9: rollout.n: expected a whole number, got 'many'");
   CHECK(ErrorOf(Replace(kJob, "n: 8,", "n: 0,")) == "job.yaml:9: rollout.n: expected a value of at least 1, got 0");
   CHECK(ErrorOf(kJob, {"rollout.min_p=1.5"}) == "command line: rollout.min_p: expected a value of at most 1, got 1.5");
+  CHECK(ErrorOf(kJob, {"algorithm.kl_ctrl.type=adaptiv"}).find("did you mean 'adaptive'?") != std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "window: 1m", "window: 60")).find("expected a duration such as 30s") !=
         std::string::npos);
   CHECK(ErrorOf(Replace(kJob, "function: regex", "function: regexp")).find("did you mean 'regex'?") !=
@@ -137,6 +138,11 @@ TEST_CASE("JobConfig: the scheduler's spec has the roles that are needed", "[job
   }
   config.actor.use_kl_loss = true;
   CHECK(MakeJobSpec(config, "/runs/1").roles_size() == 5);
+  config.actor.use_kl_loss = false;
+  config.algorithm.use_kl_in_reward = true;
+  CHECK(MakeJobSpec(config, "/runs/1").roles_size() == 5);
+  config.algorithm.kl_ctrl.kl_coef = 0;
+  CHECK(MakeJobSpec(config, "/runs/1").roles_size() == 4);
 }
 
 TEST_CASE("JobConfig: a class takes the place of a reward function", "[job]") {

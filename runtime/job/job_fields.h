@@ -117,6 +117,17 @@ void VisitFields(V& v, RewardFunction& c) {
           AtLeast(1));
 }
 
+// The estimators of a KL.
+inline Rule KlKind() { return OneOf({"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "k3+", "low_var_kl+"}); }
+
+template <typename V>
+void VisitFields(V& v, KlControlSection& c) {
+  v.Field("type", c.type, "of its coefficient", OneOf({"fixed", "adaptive"}));
+  v.Field("kl_coef", c.kl_coef, "the coefficient, or the first one", AtLeast(0));
+  v.Field("horizon", c.horizon, "adaptive: rows over which it changes", Above(0));
+  v.Field("target_kl", c.target_kl, "adaptive: the KL it aims at", Above(0));
+}
+
 template <typename V>
 void VisitFields(V& v, AlgorithmSection& c) {
   // Those of actors/algorithms that need no column which no role of a job makes.
@@ -131,6 +142,9 @@ void VisitFields(V& v, AlgorithmSection& c) {
   v.Field("rollout_is", c.rollout_is, "importance weights for stale rows; auto: token when max_staleness >= 1",
           OneOf({"auto", "none", "token"}));
   v.Field("rollout_is_threshold", c.rollout_is_threshold, "weights are cut off here", Above(0));
+  v.Field("use_kl_in_reward", c.use_kl_in_reward, "take the KL to the reference off the rewards");
+  v.Field("kl_penalty", c.kl_penalty, "its estimator", KlKind());
+  v.Section("kl_ctrl", c.kl_ctrl);
 }
 
 template <typename V>
@@ -172,8 +186,7 @@ template <typename V>
 void VisitFields(V& v, ActorSection& c) {
   v.Field("use_kl_loss", c.use_kl_loss, "add a KL term to the loss");
   v.Field("kl_loss_coef", c.kl_loss_coef, "its coefficient", AtLeast(0));
-  v.Field("kl_loss_type", c.kl_loss_type, "its estimator",
-          OneOf({"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "k3+", "low_var_kl+"}));
+  v.Field("kl_loss_type", c.kl_loss_type, "its estimator", KlKind());
   v.Field("entropy_coeff", c.entropy_coeff, "of the entropy bonus");
   v.Section("optim", c.optim);
   v.Field("ppo_epochs", c.ppo_epochs, "passes over a batch", AtLeast(1));

@@ -60,6 +60,16 @@ class RunTest(SystemTest):
         step = surviving_steps(self.run_folder())[1]
         self.assertEqual(step["frac_reward_zero_std"], 1, "the samples of a prompt differ")
 
+    def test_a_kl_in_the_reward_starts_a_reference_and_lowers_the_reward(self):
+        process = self.start("algorithm.use_kl_in_reward=true", "algorithm.kl_penalty=low_var_kl",
+                             "algorithm.kl_ctrl.kl_coef=0.1", "trainer.total_steps=3")
+        _, err = process.communicate(timeout=55)
+        self.assertEqual(process.returncode, 0, err)
+        step = surviving_steps(self.run_folder())[3]
+        self.assertGreater(step["actor/reward_kl_penalty"], 0)
+        self.assertEqual(step["actor/reward_kl_penalty_coeff"], 0.1)
+        self.assertLess(step["critic/rewards/mean"], step["critic/score/mean"])
+
     def test_interrupted_once_it_checkpoints_and_the_next_run_goes_on(self):
         process = self.start("trainer.total_steps=100000", "trainer.resume=auto", "trainer.save_freq=0")
         self.wait_for("three steps", lambda: len(surviving_steps(self.run_folder())) >= 3, 40)

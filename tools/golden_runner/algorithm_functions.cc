@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "actors/algorithms/adaptive_kl.h"
 #include "actors/algorithms/advantages.h"
 #include "actors/algorithms/entropy.h"
 #include "actors/algorithms/kl.h"

@@ -103,7 +103,8 @@ bool NeedsRolloutLogprobs(const TrainerOptions& options) {
 }
 
 bool NeedsRefLogprobs(const TrainerOptions& options) {
-  return (options.use_kl_loss && options.kl_loss_coef != 0) || (options.use_kl_in_reward && options.kl_coef != 0);
+  return (options.use_kl_loss && options.kl_loss_coef != 0) ||
+         (options.use_kl_in_reward && options.kl_ctrl.kl_coef != 0);
 }
 
 absl::StatusOr<BatchRows> SelectRows(const TrainBatch& batch, const ModelConfig& config,

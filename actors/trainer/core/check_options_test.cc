@@ -31,6 +31,10 @@ TEST_CASE("CheckOptions: the trainer takes every name and value that the job fil
                                           "actor.ppo_epochs=0",
                                           "algorithm.rollout_is_threshold=0",
                                           "actor.optim.betas=[0.9, 1]",
+                                          "algorithm.use_kl_in_reward=true",
+                                          "algorithm.kl_ctrl.kl_coef=-1",
+                                          "algorithm.kl_ctrl.horizon=0",
+                                          "algorithm.kl_ctrl.target_kl=0",
                                           "actor.policy_loss.loss_mode=gspo"};
   auto each = [&](const std::string& key, std::vector<std::string> words) {
     for (const std::string& word : words) assignments.push_back(key + "=" + word);
@@ -40,7 +44,9 @@ TEST_CASE("CheckOptions: the trainer takes every name and value that the job fil
   each("algorithm.rollout_is", {"auto", "none", "token", "sequence"});
   each("actor.loss_agg_mode",
        {"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "seq-mean"});
-  each("actor.kl_loss_type", {"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k3+", "low_var_kl+", "k4"});
+  for (const char* key : {"actor.kl_loss_type", "algorithm.kl_penalty"})
+    each(key, {"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k3+", "low_var_kl+", "k4"});
+  each("algorithm.kl_ctrl.type", {"fixed", "adaptive", "follow"});
   each("actor.optim.lr_scheduler_type", {"constant", "constant_with_warmup", "linear", "cosine", "sqrt"});
   int taken = 0;
   for (const std::string& assignment : assignments) {
@@ -50,7 +56,7 @@ TEST_CASE("CheckOptions: the trainer takes every name and value that the job fil
     if (job.ok()) CHECK(CheckOptions(TrainerOptionsOf(job->config)).ok());
     taken += job.ok() ? 1 : 0;
   }
-  CHECK(taken == 33);
+  CHECK(taken == 45);
   for (const std::string& name : AdvantageRegistry::Get().Names()) {
     CAPTURE(name);
     bool possible = (*AdvantageRegistry::Get().Find(name))->spec.needs.empty();

@@ -132,6 +132,11 @@ absl::Status CheckOptions(const TrainerOptions& options) {
     return good ? absl::OkStatus() : absl::InvalidArgumentError(message);
   };
   const auto is_beta = [](double beta) { return beta >= 0 && beta < 1; };
+  const KlControlOptions& control = options.kl_ctrl;
+  TROUPE_RETURN_IF_ERROR(
+      require(control.type == "fixed" || control.type == "adaptive", "kl_ctrl.type must be fixed or adaptive"));
+  TROUPE_RETURN_IF_ERROR(require(control.kl_coef >= 0 && control.horizon > 0 && control.target_kl > 0,
+                                 "kl_ctrl.kl_coef must not be negative, its horizon and target_kl greater than 0"));
   TROUPE_RETURN_IF_ERROR(require(options.temperature > 0, "rollout.temperature must be greater than 0 to train"));
   TROUPE_RETURN_IF_ERROR(require(options.optim.lr >= 0, "optim.lr must not be negative"));
   TROUPE_RETURN_IF_ERROR(require(options.optim.eps > 0, "optim.eps must be greater than 0"));
@@ -148,7 +153,7 @@ absl::Status CheckOptions(const TrainerOptions& options) {
 }
 
 absl::StatusOr<BatchAdvantages> ComputeBatchAdvantages(const BatchRows& batch, const TrainerOptions& options,
-                                                       absl::Span<const float> old_logprobs) {
+                                                       absl::Span<const float> old_logprobs, double reward_kl_coef) {
   BatchAdvantages result;
   if (batch.rows.empty()) return result;
   const Padding padding(batch, AllRows(batch));
@@ -162,12 +167,12 @@ absl::StatusOr<BatchAdvantages> ComputeBatchAdvantages(const BatchRows& batch, c
     rewards[static_cast<int64_t>(i) * inputs.response_mask.size(1) + row.length - 1] = row.sample->reward;
     inputs.index.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(row.group);
   }
-  if (options.use_kl_in_reward && options.kl_coef != 0) {
+  if (reward_kl_coef != 0) {
     const at::Tensor reference =
         padding.Tensor(at::kDouble, [](const BatchRows::Row& row) { return row.sample->ref_logprobs.data(); });
     TROUPE_ASSIGN_OR_RETURN(KlInReward penalised,
                             ApplyKlPenalty(inputs.token_level_rewards, padding.Flat(old_logprobs).to(at::kDouble),
-                                           reference, inputs.response_mask, options.kl_coef, options.kl_penalty));
+                                           reference, inputs.response_mask, reward_kl_coef, options.kl_penalty));
     inputs.token_level_rewards = penalised.token_level_rewards;
     result.reward_kl = penalised.mean_kl;
   }

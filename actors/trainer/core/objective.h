@@ -25,9 +25,9 @@ struct BatchAdvantages {
   double reward_kl = 0;           // mean KL that was taken off
 };
 
-// old_logprobs: flat; may be empty unless use_kl_in_reward.
+// old_logprobs: flat; may be empty where reward_kl_coef, of the KL in the reward, is 0.
 absl::StatusOr<BatchAdvantages> ComputeBatchAdvantages(const BatchRows& batch, const TrainerOptions& options,
-                                                       absl::Span<const float> old_logprobs);
+                                                       absl::Span<const float> old_logprobs, double reward_kl_coef);
 
 // Counts over the whole mini-batch, skipped groups included, so that its gradient does not depend on the split.
 struct MiniBatchCounts {

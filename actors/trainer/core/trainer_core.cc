@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actors/algorithms/adaptive_kl.h"
 #include "actors/model/files/model_source.h"
 #include "actors/model/packed/packed_logprobs.h"
 #include "actors/trainer/core/adamw_state.h"
@@ -50,7 +51,10 @@ class PolicyTrainer final : public TrainerCore {
         weights_(std::move(weights)),
         gradients_(ModelWeights::Allocate(weights_.layout())),
         optimizer_(weights_.layout()),
-        model_(std::move(model)) {}
+        model_(std::move(model)),
+        reward_kl_{.kl_coef = options.use_kl_in_reward ? options.kl_ctrl.kl_coef : 0,
+                   .target_kl = options.kl_ctrl.target_kl,
+                   .horizon = options.kl_ctrl.horizon} {}
 
   absl::StatusOr<StepMetrics> Step(const TrainBatch& batch) override;
   const ModelWeights& weights() const override { return weights_; }
@@ -79,6 +83,7 @@ class PolicyTrainer final : public TrainerCore {
   ModelWeights gradients_;
   AdamWState optimizer_;
   std::unique_ptr<PackedModel> model_;
+  AdaptiveKlController reward_kl_;  // a coefficient of 0: no KL in the reward
   int64_t step_ = 0;
   int64_t skipped_updates_ = 0;
 };
@@ -242,13 +247,14 @@ absl::StatusOr<StepMetrics> PolicyTrainer::Step(const TrainBatch& batch_given) {
   StepState state;
   state.old_logprobs.resize(static_cast<size_t>(batch.tokens));
   state.scored.resize(batch.rows.size());
-  const bool kl_in_reward = options_.use_kl_in_reward && options_.kl_coef != 0;
+  const bool kl_in_reward = reward_kl_.kl_coef != 0;
   if (kl_in_reward) {  // the reward needs every row's log-probabilities
     state.advantages.advantages.assign(static_cast<size_t>(batch.tokens), 1.0f);
     TROUPE_ASSIGN_OR_RETURN(const std::vector<MiniBatch> all, CutMiniBatches(batch, state));
     TROUPE_RETURN_IF_ERROR(ScoreBeforehand(batch, all, state));
   }
-  TROUPE_ASSIGN_OR_RETURN(state.advantages, ComputeBatchAdvantages(batch, options_, state.old_logprobs));
+  TROUPE_ASSIGN_OR_RETURN(state.advantages,
+                          ComputeBatchAdvantages(batch, options_, state.old_logprobs, reward_kl_.kl_coef));
   TROUPE_ASSIGN_OR_RETURN(const std::vector<MiniBatch> minis, CutMiniBatches(batch, state));
   if (!state.fixed_old && options_.ppo_epochs * static_cast<int64_t>(minis.size()) > 1) {
     TROUPE_RETURN_IF_ERROR(ScoreBeforehand(batch, minis, state));
@@ -258,7 +264,13 @@ absl::StatusOr<StepMetrics> PolicyTrainer::Step(const TrainBatch& batch_given) {
   AddBatchMetrics(batch, state.advantages, step_, metrics.values);
   AddRolloutMetrics(batch, state.old_logprobs, state.scored, options_.rollout_is_threshold, metrics.values);
   if (options_.use_kl_loss) metrics.values["actor/kl_coef"] = options_.kl_loss_coef;
-  if (kl_in_reward) metrics.values["actor/reward_kl_penalty"] = state.advantages.reward_kl;
+  if (kl_in_reward) {
+    metrics.values["actor/reward_kl_penalty"] = state.advantages.reward_kl;
+    metrics.values["actor/reward_kl_penalty_coeff"] = reward_kl_.kl_coef;
+    if (options_.kl_ctrl.type == "adaptive") {
+      reward_kl_.Update(state.advantages.reward_kl, static_cast<int64_t>(batch.rows.size()));
+    }
+  }
   metrics.step = ++step_;
   skipped_updates_ += metrics.skipped_updates;
   metrics.values["training/global_step"] = static_cast<double>(step_);
@@ -272,6 +284,7 @@ absl::Status PolicyTrainer::SaveState(const std::string& dir) const {
   const nlohmann::json state = {{"format", 1},
                                 {"global_step", step_},
                                 {"optimizer_steps", optimizer_.steps()},
+                                {"reward_kl_coef", reward_kl_.kl_coef},
                                 {"skipped_updates", skipped_updates_}};
   return WriteFileAtomic(absl::StrCat(dir, "/", kStateFile), state.dump(2) + "\n");
 }
@@ -292,6 +305,11 @@ absl::Status PolicyTrainer::Load(const std::string& dir) {
   }
   TROUPE_RETURN_IF_ERROR(optimizer_.Load(absl::StrCat(dir, "/", kOptimizerFile), state["optimizer_steps"]));
   std::memcpy(weights_.bytes().data(), loaded.bytes().data(), loaded.bytes().size());
+  // A fixed one is the job's, which may be another now.
+  const auto kl_coef = state.find("reward_kl_coef");
+  if (options_.kl_ctrl.type == "adaptive" && kl_coef != state.end() && kl_coef->is_number()) {
+    reward_kl_.kl_coef = kl_coef->get<double>();
+  }
   step_ = state["global_step"];
   skipped_updates_ = state["skipped_updates"];
   return absl::OkStatus();

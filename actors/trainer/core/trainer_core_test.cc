@@ -317,6 +317,35 @@ TEST_CASE("Trainer: a run that was saved and loaded continues bit by bit", "[tra
   REQUIRE(RemoveTree(dir).ok());
 }
 
+TEST_CASE("Trainer: a KL in the reward is taken off it, and its coefficient follows the target, also after a load",
+          "[trainer]") {
+  TrainerOptions options = TinyOptions();
+  options.use_kl_in_reward = true;
+  options.kl_penalty = "low_var_kl";
+  options.kl_ctrl = {.type = "adaptive", .kl_coef = 0.5, .horizon = 100, .target_kl = 1e-6};
+  std::unique_ptr<TrainerCore> trainer = Trainer(options);
+  const StepMetrics first = trainer->Step(RandomBatch(1)).value();
+  CHECK(first.values.at("actor/reward_kl_penalty") > 1e-3);
+  CHECK(first.values.at("actor/reward_kl_penalty_coeff") == 0.5);
+  CHECK(first.values.at("critic/rewards/mean") < first.values.at("critic/score/mean"));
+  const std::string dir = MakeTemporaryDirectory("trainer").value();
+  REQUIRE(trainer->SaveState(dir).ok());
+  SaveModel(*trainer, dir);
+  std::unique_ptr<TrainerCore> resumed = Trainer(options);
+  REQUIRE(resumed->Load(dir).ok());
+  for (TrainerCore* one : {trainer.get(), resumed.get()}) {  // 12 rows, far over the target
+    const StepMetrics second = one->Step(RandomBatch(2)).value();
+    CHECK(second.values.at("actor/reward_kl_penalty_coeff") == Approx(0.5 * (1 + 0.2 * 12 / 100)));
+  }
+  CHECK((Flat(resumed->weights()) == Flat(trainer->weights())));
+  options.kl_ctrl.type = "fixed";
+  std::unique_ptr<TrainerCore> fixed = Trainer(options);
+  for (unsigned step = 1; step < 3; ++step) {
+    CHECK(fixed->Step(RandomBatch(step)).value().values.at("actor/reward_kl_penalty_coeff") == 0.5);
+  }
+  REQUIRE(RemoveTree(dir).ok());
+}
+
 TEST_CASE("Schedule: what goes down ends at min_lr_ratio, and the warm-up is as it was", "[trainer]") {
   for (const char* type : {"linear", "cosine"}) {
     ScheduleOptions options{

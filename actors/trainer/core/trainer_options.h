@@ -22,6 +22,14 @@ struct OptimOptions {
   double num_cycles = 0.5;  // cosine only
 };
 
+// algorithm.kl_ctrl
+struct KlControlOptions {
+  std::string type = "fixed";  // fixed, adaptive: follows target_kl (actors/algorithms/adaptive_kl.h)
+  double kl_coef = 0.001;      // the first one, if adaptive; 0: no KL in the reward
+  double horizon = 10000;
+  double target_kl = 0.1;
+};
+
 struct TrainerOptions {
   // algorithm
   std::string adv_estimator = "grpo";
@@ -33,8 +41,8 @@ struct TrainerOptions {
   std::string rollout_is = "auto";  // none, token, auto: token if max_staleness >= 1
   double rollout_is_threshold = 2;  // importance weights are truncated here
   bool use_kl_in_reward = false;
-  double kl_coef = 0.001;         // of the KL in the reward
-  std::string kl_penalty = "kl";  // its estimator
+  std::string kl_penalty = "kl";  // estimator of the KL in the reward
+  KlControlOptions kl_ctrl;       // its coefficient
 
   // actor
   std::string loss_mode = "vanilla";
