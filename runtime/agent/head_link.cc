@@ -135,6 +135,7 @@ void HeadLink::ServeStream(v1::NodeControl::Stub& stub) {
 void HeadLink::Write() {
   while (true) {
     v1::AgentToHead message;
+    grpc::WriteOptions options;
     Stream* stream;
     {
       MutexLock lock(mutex_);
@@ -153,13 +154,14 @@ void HeadLink::Write() {
       } else if (!queue_.empty()) {
         message = std::move(queue_.front());
         queue_.pop_front();
+        if (!queue_.empty()) options.set_buffer_hint();  // Leaves with the next one.
       } else {
         continue;
       }
       stream = stream_;
       writing_ = true;
     }
-    stream->Write(message);
+    stream->Write(message, options);
     MutexLock lock(mutex_);
     writing_ = false;
     changed_.NotifyAll();

@@ -29,6 +29,8 @@ inline constexpr uint32_t kNodeProtocolVersion = 1;
 // A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
+inline constexpr size_t kCancelsWaitingMax =
+    1'000;  // Calls that wait for the end of one job; beyond it they are refused.
 
 struct ClusterOptions {
   absl::Duration lease = absl::Seconds(10);
@@ -76,9 +78,10 @@ class Cluster {
   };
   struct JobSoft {
     std::optional<v1::JobProgress> progress;
-    std::string reason;          // Why it waits.
-    int64_t grace_ms = 0;        // Of a cancel; 0: the job's.
-    int64_t lacks_since_ms = 0;  // Cluster time since when it lacks slots; 0: it does not.
+    std::string reason;           // Why it waits.
+    int64_t grace_ms = 0;         // Of a cancel; 0: the job's.
+    int64_t lacks_since_ms = 0;   // Cluster time since when it lacks slots; 0: it does not.
+    std::vector<CallId> cancels;  // Answered when it has ended.
   };
 
   // Events (cluster_jobs.cc).

@@ -54,11 +54,16 @@ class ClusterFixture {
     Do(event);
     return answers_.at(calls_);
   }
-  absl::Status Cancel(const std::string& job) {
+  // The call: it is answered when the job has ended.
+  CallId Cancel(const std::string& job) {
     CancelJob event{++calls_, {}};
     event.request.set_job_id(job);
     Do(event);
-    return answers_.at(calls_).status;
+    return event.call;
+  }
+  // UNAVAILABLE: it has none yet.
+  absl::Status AnswerOf(CallId call) const {
+    return answers_.contains(call) ? answers_.at(call).status : absl::UnavailableError("not answered yet");
   }
   absl::Status Finish(const std::string& job, uint64_t incarnation, bool succeeded = true) {
     FinishJob event{++calls_, {}};

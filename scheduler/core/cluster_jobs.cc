@@ -147,9 +147,15 @@ void Cluster::On(const CancelJob& event) {
     // A shorter grace reaches workers that stop already.
     for (const auto& [key, replica] : job->replicas) workers_[{job->id, key.role, key.replica}].stop_sent = false;
   }
-  if (job->phase != v1::StoredJob::ENDING && !job->ended()) EndJob(*job, v1::JOB_CANCELLED, "cancelled");
+  if (job->ended()) return Reply(event.call, absl::OkStatus());
+  if (job->phase != v1::StoredJob::ENDING) EndJob(*job, v1::JOB_CANCELLED, "cancelled");
   dirty_.insert(job->id);
-  Reply(event.call, absl::OkStatus());
+  if (soft.cancels.size() >= kCancelsWaitingMax) {
+    return Reply(event.call, absl::ResourceExhaustedError(
+                                 absl::StrCat("'", job->id.value(), "' is being cancelled, and ", kCancelsWaitingMax,
+                                              " callers wait for its end already: ask for its state instead")));
+  }
+  soft.cancels.push_back(event.call);
 }
 
 void Cluster::On(const StopJob& event) {

@@ -36,6 +36,7 @@ void Cluster::SettleJob(const JobId& id) {
       record.mutable_job_ended()->set_ended_unix_ms(now_.unix_ms);
       ended_jobs_.insert({job->submitted.order(), id});
       Log(*job, "ended", absl::StrCat(v1::JobState_Name(job->ending.end_state()), ": every worker has exited"));
+      for (CallId call : std::exchange(jobs_[id].cancels, {})) Reply(call, absl::OkStatus());
     } else {
       record.mutable_job_requeued()->set_job_id(id.value());
       dirty_.insert(id);
@@ -162,6 +163,7 @@ void Cluster::PlaceWaiting() {
       (lost_some ? half_lost : blocked).push_back(job->id);
     }
   }
+  if (half_lost.empty() && blocked.empty()) return;
   for (const auto& [id, job] : state_.jobs()) {
     if (job.phase == v1::StoredJob::REQUEUEING) return;  // One decision at a time: this one may be enough.
   }

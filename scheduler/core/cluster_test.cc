@@ -105,20 +105,30 @@ TEST_CASE("Cluster: a worker that dies is restarted, at once and then with backo
 TEST_CASE("Cluster: cancel works in every state and is idempotent", "[cluster]") {
   ClusterFixture f;
   std::string pending = f.Submit(kPipeline).submit.job_id();
-  CHECK(f.Cancel(pending).ok());
+  CHECK(f.AnswerOf(f.Cancel(pending)).ok());
   CHECK(f.job(pending).state() == v1::JOB_CANCELLED);
-  CHECK(f.Cancel(pending).ok());
+  CHECK(f.AnswerOf(f.Cancel(pending)).ok());
   f.FromAgent(1, Registration("n1", 4, 2));
   std::string running = f.Submit(kPipeline).submit.job_id();
-  CHECK(f.Cancel(running).ok());
-  CHECK(f.Cancel(running).ok());
+  CallId first = f.Cancel(running), second = f.Cancel(running);
   for (auto [role, replica] : {std::pair("rollout", 0), {"rollout", 1}, {"controller", 0}}) {
+    CHECK(f.AnswerOf(first).code() == absl::StatusCode::kUnavailable);
     f.Exited(1, Life(running, role, replica, 1), v1::ExitCause::STOPPED);
   }
   CHECK(f.job(running).state() == v1::JOB_CANCELLED);
-  absl::Status unknown = f.Cancel("additoin");
+  CHECK(f.AnswerOf(first).ok());
+  CHECK(f.AnswerOf(second).ok());
+  absl::Status unknown = f.AnswerOf(f.Cancel("additoin"));
   CHECK(unknown.code() == absl::StatusCode::kNotFound);
   CHECK(std::string(unknown.message()).find("the nearest is 'addition-") != std::string::npos);
+}
+
+TEST_CASE("Cluster: callers that wait for the end of a cancelled job are bounded", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 2));
+  std::string id = f.Submit(kPipeline).submit.job_id();
+  for (size_t i = 0; i < kCancelsWaitingMax; ++i) f.Cancel(id);
+  CHECK(f.AnswerOf(f.Cancel(id)).code() == absl::StatusCode::kResourceExhausted);
 }
 
 TEST_CASE("Cluster: stop is told to the controller, also after restarts, and cancels a job that waits", "[cluster]") {
@@ -153,7 +163,7 @@ TEST_CASE("Cluster: a device goes to another job only after the exit of its hold
   f.FromAgent(1, Registration("n1", 4, 1));
   v1::JobSpec spec = Spec("one", {{"rollout", 1, 1, 1}});
   std::string first = f.Submit(spec).submit.job_id(), second = f.Submit(spec).submit.job_id();
-  CHECK(f.Cancel(first).ok());
+  f.Cancel(first);
   CHECK(f.job(second).state() == v1::JOB_PENDING);
   std::vector<Action> actions = f.Exited(1, Life(first, "rollout", 0, 1), v1::ExitCause::STOPPED);
   CHECK(Started(actions) == Lives{"rollout/0#1"});
@@ -162,7 +172,7 @@ TEST_CASE("Cluster: a device goes to another job only after the exit of its hold
 
 TEST_CASE("Cluster: ended jobs are forgotten beyond the bound", "[cluster]") {
   ClusterFixture f({.ended_jobs_max = 2});
-  for (int i = 0; i < 5; ++i) CHECK(f.Cancel(f.Submit(kPipeline).submit.job_id()).ok());
+  for (int i = 0; i < 5; ++i) CHECK(f.AnswerOf(f.Cancel(f.Submit(kPipeline).submit.job_id())).ok());
   CHECK(f.state().jobs().size() == 2);
 }
 

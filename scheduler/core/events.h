@@ -33,7 +33,7 @@ struct SubmitJob {
   v1::SubmitJobRequest request;
   uint64_t entropy = 0;  // For the job's id.
 };
-struct CancelJob {
+struct CancelJob {  // Answered when every process of the job has ended.
   CallId call = 0;
   v1::CancelJobRequest request;
 };
@@ -64,7 +64,7 @@ using Event =
 struct Answer {
   CallId call = 0;
   absl::Status status;
-  v1::SubmitJobResponse submit;  // For SubmitJob; for StopJob and CancelJob only job_id.
+  v1::SubmitJobResponse submit;  // For SubmitJob.
 };
 struct SendToNode {
   SessionId session = 0;  // Dropped when that session has ended.

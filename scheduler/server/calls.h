@@ -1,62 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: requests that wait for the Answer of a step. Thread-safe.
+// Calls: requests that wait for the Answer of a step; none of them holds a thread. Thread-safe.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "runtime/base/mutex.h"
-#include "runtime/env/clock.h"
 #include "scheduler/core/events.h"
 
 namespace troupe::scheduler {
 
 class Calls {
  public:
-  // Posts the event made for a new call id and waits for its answer. UNAVAILABLE: `post` refused, or CloseAll (whether
-  // it had an effect is not known); DEADLINE_EXCEEDED likewise.
-  Answer Ask(const std::function<bool(CallId)>& post, Monotonic deadline) {
+  // Runs once unless it was forgotten: with the answer, on the thread that delivers it, or with UNAVAILABLE, since the
+  // head refuses more events (`post` returned false) or ends (whether the call had an effect is not known).
+  using Done = std::function<void(Answer)>;
+
+  // Posts the event that `post` makes for a new call. Returns the call's id; `done` may have run already.
+  CallId Ask(const std::function<bool(CallId)>& post, Done done) {
+    CallId call = 0;
+    bool closed = false;
+    {
+      MutexLock lock(mutex_);
+      call = ++last_call_;
+      closed = closed_;
+      waiting_[call] = std::move(done);
+    }
+    if (closed || !post(call))
+      Complete({call, absl::UnavailableError("the head is overloaded or ends: try again"), {}});
+    return call;
+  }
+
+  // False: its `done` has run or is running. True: it never will.
+  bool Forget(CallId call) {
     MutexLock lock(mutex_);
-    CallId call = ++last_call_;
-    Waiting& waiting = waiting_[call];
-    if (closed_ || !post(call)) {
-      waiting_.erase(call);
-      return {call, absl::UnavailableError("the head is overloaded or ends: try again"), {}};
-    }
-    bool answered = changed_.WaitUntil(lock, deadline, [&] { return waiting.answered || closed_; });
-    Answer answer = std::move(waiting.answer);
-    if (!waiting.answered) {
-      answer.status = answered ? absl::UnavailableError("the head ends before it could answer: ask again")
-                               : absl::DeadlineExceededError("the head has not decided in time: ask again");
-    }
-    waiting_.erase(call);
-    return answer;
+    return waiting_.erase(call) > 0;
   }
 
   void Complete(Answer answer) {
-    MutexLock lock(mutex_);
-    auto it = waiting_.find(answer.call);
-    if (it == waiting_.end()) return;  // Its deadline passed.
-    it->second = {true, std::move(answer)};
-    changed_.NotifyAll();
+    Done done;
+    {
+      MutexLock lock(mutex_);
+      auto it = waiting_.find(answer.call);
+      if (it == waiting_.end()) return;  // Forgotten.
+      done = std::move(it->second);
+      waiting_.erase(it);
+    }
+    done(std::move(answer));
   }
 
   void CloseAll() {
-    MutexLock lock(mutex_);
-    closed_ = true;
-    changed_.NotifyAll();
+    std::map<CallId, Done> waiting;
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      waiting.swap(waiting_);
+    }
+    for (const auto& [call, done] : waiting) {
+      done({call, absl::UnavailableError("the head ends before it could answer: ask again"), {}});
+    }
   }
 
  private:
-  struct Waiting {
-    bool answered = false;
-    Answer answer;
-  };
   Mutex mutex_;
-  ConditionVariable changed_;
   CallId last_call_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<CallId, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<CallId, Done> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace troupe::scheduler

@@ -62,7 +62,13 @@ void DecisionLoop::Stop() {
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-  store_.reset();  // Makes durable, and so delivers, what is in flight.
+  store_.reset();  // Makes durable what is in flight.
+  std::vector<std::vector<Action>> last;
+  {
+    MutexLock lock(mutex_);
+    last.swap(durable_);
+  }
+  Deliver(std::move(last));
 }
 
 absl::Status DecisionLoop::status() const {
@@ -71,24 +77,24 @@ absl::Status DecisionLoop::status() const {
 }
 
 void DecisionLoop::Run() {
-  std::deque<Event> events;
-  while (WaitForEvents(&events)) {
-    for (const Event& event : events) Step(event);
-    events.clear();
+  for (Work work; WaitForWork(work); work = {}) {
+    Deliver(std::move(work.durable));
+    for (const Event& event : work.events) Step(event);
     // After everything that came in: silence is judged last.
     if (MonotonicNow() >= cluster_.NextWake()) Step(Tick{});
   }
 }
 
 // False when the loop is to end.
-bool DecisionLoop::WaitForEvents(std::deque<Event>* events) {
+bool DecisionLoop::WaitForWork(Work& work) {
   bool late_commit = false;
   for (MutexLock lock(mutex_); !late_commit;) {
     if (!status_.ok()) return false;
     const size_t room = kStepsAheadMax - std::min(in_flight_.size(), kStepsAheadMax);
-    if (room > 0 && !events_.empty()) {
+    if (!durable_.empty() || (room > 0 && !events_.empty())) {
+      work.durable.swap(durable_);
       for (size_t i = 0; i < room && !events_.empty(); ++i) {
-        events->push_back(std::move(events_.front()));
+        work.events.push_back(std::move(events_.front()));
         events_.pop_front();
       }
       return true;
@@ -105,14 +111,19 @@ bool DecisionLoop::WaitForEvents(std::deque<Event>* events) {
       }
       wake = std::min(wake, late);
     }
-    size_t steps = in_flight_.size();
     changed_.WaitUntil(lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return !status_.ok() || (room > 0 ? stopping_ || !events_.empty() : in_flight_.size() < steps);
+      return !status_.ok() || !durable_.empty() || (room > 0 && (stopping_ || !events_.empty()));
     });
   }
   Fail(absl::DeadlineExceededError(
       absl::StrCat("the store has not committed for ", absl::FormatDuration(options_.commit_timeout))));
   return false;
+}
+
+void DecisionLoop::Deliver(std::vector<std::vector<Action>> durable) {
+  for (std::vector<Action>& actions : durable) {
+    for (Action& action : actions) options_.deliver(std::move(action));
+  }
 }
 
 void DecisionLoop::Step(const Event& event) {
@@ -135,13 +146,11 @@ void DecisionLoop::Step(const Event& event) {
 
 void DecisionLoop::CommitDone(const absl::Status& status, std::vector<Action> actions) {
   if (!status.ok()) return Fail(status);
-  {
-    MutexLock lock(mutex_);
-    in_flight_.pop_front();
-    if (!status_.ok()) return;  // It has given up already: nothing may leave any more.
-    changed_.NotifyAll();
-  }
-  for (Action& action : actions) options_.deliver(std::move(action));
+  MutexLock lock(mutex_);
+  in_flight_.pop_front();
+  if (!status_.ok()) return;  // It has given up already: nothing may leave any more.
+  durable_.push_back(std::move(actions));
+  changed_.NotifyAll();
 }
 
 void DecisionLoop::Fail(const absl::Status& status) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DecisionLoop: the driver around Cluster. One thread takes events, steps, and hands the records to the store; when
-// they are durable the actions of the step are delivered, in order, on the store's thread. Steps run ahead of the disk.
+// they are durable it delivers the actions of the step, in order. Steps run ahead of the disk, and the store's thread
+// does nothing but write.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace troupe::scheduler {
 struct LoopOptions {
   ClusterOptions cluster;
   absl::Duration commit_timeout = absl::Seconds(30);
-  std::function<void(Action)> deliver;                // On the store's thread, or the loop's.
+  std::function<void(Action)> deliver;                // On the loop's thread; the last ones on Stop's.
   std::function<void(const absl::Status&)> on_fatal;  // Once; may be empty.
 };
 
@@ -49,7 +50,12 @@ class DecisionLoop {
   DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> store, ClusterState recovered);
   void Run();
   void Step(const Event& event);
-  bool WaitForEvents(std::deque<Event>* events);
+  struct Work {
+    std::vector<std::vector<Action>> durable;  // Of steps whose records are.
+    std::deque<Event> events;
+  };
+  bool WaitForWork(Work& work);
+  void Deliver(std::vector<std::vector<Action>> durable);
   void CommitDone(const absl::Status& status, std::vector<Action> actions);
   void Fail(const absl::Status& status);
 
@@ -61,7 +67,8 @@ class DecisionLoop {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Monotonic> in_flight_ ABSL_GUARDED_BY(mutex_);  // When each step was handed to the store.
+  std::vector<std::vector<Action>> durable_ ABSL_GUARDED_BY(mutex_);  // To be delivered, in the order of their steps.
+  std::deque<Monotonic> in_flight_ ABSL_GUARDED_BY(mutex_);           // When each step was handed to the store.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 

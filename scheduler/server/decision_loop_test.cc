@@ -10,9 +10,10 @@
 namespace troupe::scheduler {
 namespace {
 
-// A store that commits when the test lets it, on a thread of the test's.
+// A store that commits when the test lets it, on a thread of the test's, and at its end.
 class HeldStore final : public RecordStore {
  public:
+  ~HeldStore() override { Release(absl::OkStatus()); }
   absl::StatusOr<Contents> Load() override { return Contents{}; }
   void Append(std::vector<v1::Record> batch, Done done) override {
     MutexLock lock(mutex_);
@@ -83,7 +84,16 @@ TEST_CASE("DecisionLoop: steps run ahead of the disk, answers leave when it has 
   REQUIRE(f.WaitHeld(2));
   CHECK(f.answers == 0);
   f.store->Release(absl::OkStatus());
+  f.loop->Stop();
   CHECK(f.answers == 2);
+}
+
+TEST_CASE("DecisionLoop: what became durable before its end is delivered at the end", "[loop]") {
+  Fixture f;
+  CHECK(f.loop->Post(Submit(1)));
+  REQUIRE(f.WaitHeld(1));
+  f.loop->Stop();
+  CHECK(f.answers == 1);
 }
 
 TEST_CASE("DecisionLoop: a failed commit ends it and no later action leaves", "[loop]") {

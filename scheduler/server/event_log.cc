@@ -69,11 +69,13 @@ void EventLog::WriteUntilClosed() {
 
 // A job's folder that cannot be written is the job's trouble: the events are lost, the head goes on.
 void EventLog::Write(const std::string& output_dir, const std::string& lines) {
-  if (!MakeDirs(output_dir).ok()) return;
   std::string path = output_dir + "/events.jsonl";
-  absl::StatusOr<FileInfo> info = StatFile(path);
-  if (info.ok() && info->size_bytes > kFileBytesMax) RenameDurably(path, path + ".1").IgnoreError();
   absl::StatusOr<AppendFile> file = AppendFile::Open(path);
+  if (absl::IsNotFound(file.status()) && MakeDirs(output_dir).ok()) file = AppendFile::Open(path);
+  if (file.ok() && file->size() > kFileBytesMax) {
+    RenameDurably(path, path + ".1").IgnoreError();
+    file = AppendFile::Open(path);
+  }
   if (file.ok()) file->Append(lines).IgnoreError();
 }
 

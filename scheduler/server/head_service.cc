@@ -3,44 +3,67 @@
 
 #include <algorithm>
 
+#include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/status.h"
+#include "scheduler/server/answer_reactor.h"
 #include "scheduler/server/job_logs.h"
 #include "scheduler/server/watcher.h"
 
 namespace troupe::scheduler {
 namespace {
 
-constexpr absl::Duration kAnswerTimeout = absl::Seconds(60);  // Of a decision, for calls without a deadline.
-constexpr absl::Duration kCancelWaitMax = absl::Hours(1);     // Then the caller asks again.
 constexpr absl::Duration kFollowInterval = absl::Milliseconds(200);
 constexpr size_t kLogLinesPerRead = 1000;
 
-// gRPC's deadline is on the wall clock; what is left of it is taken once.
-Monotonic DeadlineOf(const grpc::ServerContext& context, absl::Duration otherwise) {
-  auto left = context.deadline() - std::chrono::system_clock::now();
-  absl::Duration duration = absl::FromChrono(std::chrono::duration_cast<std::chrono::nanoseconds>(left));
-  return MonotonicNow() + (duration > absl::Hours(24 * 365) ? otherwise : duration);
-}
-
 }  // namespace
 
+// The callers' deadlines bound these calls, and without one the commit's: a head that cannot record ends.
 template <typename E>
-Answer HeadService::Ask(grpc::ServerContext* context, E event) {
-  Monotonic deadline = std::min(DeadlineOf(*context, kAnswerTimeout), MonotonicNow() + kAnswerTimeout);
-  return hooks_.calls->Ask(
-      [&](CallId call) {
-        event.call = call;
-        return hooks_.post(std::move(event));
-      },
-      deadline);
+grpc::ServerUnaryReactor* HeadService::Ask(E event, std::function<absl::Status(Answer)> fill) {
+  auto post = [this, &event](CallId call) {
+    event.call = call;
+    return hooks_.post(std::move(event));
+  };
+  return AnswerReactor::Start(hooks_.calls, post, std::move(fill));
 }
 
-grpc::Status HeadService::SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
-                                    v1::SubmitJobResponse* response) {
-  Answer answer = Ask(context, scheduler::SubmitJob{0, *request, RandomUint64()});
-  *response = std::move(answer.submit);
-  return ToGrpc(answer.status);
+template <typename E>
+grpc::ServerUnaryReactor* HeadService::AskForJob(E event, const std::string& job_id, v1::Job* response) {
+  return Ask(std::move(event), [this, job_id, response](const Answer&) {
+    absl::StatusOr<v1::Job> job = hooks_.board->GetJob(job_id);
+    if (job.ok()) *response = *std::move(job);
+    return job.status();
+  });
+}
+
+grpc::ServerUnaryReactor* HeadService::SubmitJob(grpc::CallbackServerContext*, const v1::SubmitJobRequest* request,
+                                                 v1::SubmitJobResponse* response) {
+  return Ask(scheduler::SubmitJob{0, *request, RandomUint64()}, [response](Answer answer) {
+    *response = std::move(answer.submit);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* HeadService::CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest* request,
+                                                 v1::Job* response) {
+  return AskForJob(scheduler::CancelJob{0, *request}, request->job_id(), response);
+}
+
+grpc::ServerUnaryReactor* HeadService::StopJob(grpc::CallbackServerContext*, const v1::StopJobRequest* request,
+                                               v1::Job* response) {
+  return AskForJob(scheduler::StopJob{0, request->job_id()}, request->job_id(), response);
+}
+
+grpc::ServerUnaryReactor* HeadService::ReportProgress(grpc::CallbackServerContext*,
+                                                      const v1::ReportProgressRequest* request,
+                                                      v1::ReportProgressResponse*) {
+  return Ask(scheduler::ReportProgress{0, *request}, [](const Answer&) { return absl::OkStatus(); });
+}
+
+grpc::ServerUnaryReactor* HeadService::FinishJob(grpc::CallbackServerContext*, const v1::FinishJobRequest* request,
+                                                 v1::FinishJobResponse*) {
+  return Ask(scheduler::FinishJob{0, *request}, [](const Answer&) { return absl::OkStatus(); });
 }
 
 grpc::Status HeadService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {
@@ -56,30 +79,6 @@ grpc::Status HeadService::ListJobs(grpc::ServerContext*, const v1::ListJobsReque
   return ToGrpc(jobs.status());
 }
 
-grpc::Status HeadService::CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
-                                    v1::Job* response) {
-  Answer answer = Ask(context, scheduler::CancelJob{0, *request});
-  if (!answer.status.ok()) return ToGrpc(answer.status);
-  Monotonic deadline = std::min(DeadlineOf(*context, absl::InfiniteDuration()), MonotonicNow() + kCancelWaitMax);
-  // A caller that has gone is noticed at the deadline or the job's end, whichever comes first; both are bounded by the
-  // grace.
-  auto stop = [&] { return closed_.load() || context->IsCancelled(); };
-  bool ended = hooks_.board->WaitUntilEnded(request->job_id(), deadline, stop);
-  if (!ended && closed_) return ToGrpc(absl::UnavailableError("the head ends; the cancel goes on: ask again"));
-  if (!ended) return ToGrpc(absl::DeadlineExceededError("workers still stop; the cancel goes on"));
-  v1::GetJobRequest get;
-  get.set_job_id(request->job_id());
-  return GetJob(context, &get, response);
-}
-
-grpc::Status HeadService::StopJob(grpc::ServerContext* context, const v1::StopJobRequest* request, v1::Job* response) {
-  Answer answer = Ask(context, scheduler::StopJob{0, request->job_id()});
-  if (!answer.status.ok()) return ToGrpc(answer.status);
-  v1::GetJobRequest get;
-  get.set_job_id(request->job_id());
-  return GetJob(context, &get, response);
-}
-
 grpc::Status HeadService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
                                     v1::ListNodesResponse* response) {
   for (v1::Node& node : hooks_.board->ListNodes(MonotonicNow())) *response->add_nodes() = std::move(node);
@@ -92,16 +91,6 @@ grpc::Status HeadService::ListActors(grpc::ServerContext*, const v1::ListActorsR
   if (!actors.ok()) return ToGrpc(actors.status());
   for (v1::Actor& actor : *actors) *response->add_actors() = std::move(actor);
   return grpc::Status::OK;
-}
-
-grpc::Status HeadService::ReportProgress(grpc::ServerContext* context, const v1::ReportProgressRequest* request,
-                                         v1::ReportProgressResponse*) {
-  return ToGrpc(Ask(context, scheduler::ReportProgress{0, *request}).status);
-}
-
-grpc::Status HeadService::FinishJob(grpc::ServerContext* context, const v1::FinishJobRequest* request,
-                                    v1::FinishJobResponse*) {
-  return ToGrpc(Ask(context, scheduler::FinishJob{0, *request}).status);
 }
 
 grpc::Status HeadService::ReadLogs(grpc::ServerContext* context, const v1::ReadLogsRequest* request,
@@ -169,7 +158,6 @@ void HeadService::Close() {
     if (auto kick = watcher.lock()) (*kick)();
   }
   hooks_.calls->CloseAll();
-  hooks_.board->WakeAll();
 }
 
 }  // namespace troupe::scheduler

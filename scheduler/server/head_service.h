@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeadService: the service Head. Changes are asked of the deciding thread and wait for its durable answer; reads come
-// from the ViewBoard; watchers are reactors of the callback API, which cost no threads.
+// from the ViewBoard. What waits or watches is a reactor of the callback API, which costs no thread; a reader of logs
+// holds one.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,13 @@
 
 namespace troupe::scheduler {
 
-class HeadService final
-    : public v1::Head::WithCallbackMethod_WatchJob<v1::Head::WithCallbackMethod_WatchActors<v1::Head::Service>> {
+// Head::Service whose calls that wait are those of the callback API.
+using WaitingHeadService =
+    v1::Head::WithCallbackMethod_SubmitJob<v1::Head::WithCallbackMethod_CancelJob<v1::Head::WithCallbackMethod_StopJob<
+        v1::Head::WithCallbackMethod_ReportProgress<v1::Head::WithCallbackMethod_FinishJob<
+            v1::Head::WithCallbackMethod_WatchJob<v1::Head::WithCallbackMethod_WatchActors<v1::Head::Service>>>>>>>;
+
+class HeadService final : public WaitingHeadService {
  public:
   static constexpr int kLogReadersMax = 64;  // Each one that follows holds a thread.
   static constexpr int64_t kLogLinesDefault = 10'000;
@@ -26,20 +32,22 @@ class HeadService final
   };
   explicit HeadService(Hooks hooks) : hooks_(std::move(hooks)) {}
 
-  // Handlers that wait return soon; watchers end with UNAVAILABLE.
+  // What waits or watches ends with UNAVAILABLE; readers of logs return soon.
   void Close();
 
-  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext*, const v1::SubmitJobRequest*,
+                                      v1::SubmitJobResponse*) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* StopJob(grpc::CallbackServerContext*, const v1::StopJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* ReportProgress(grpc::CallbackServerContext*, const v1::ReportProgressRequest*,
+                                           v1::ReportProgressResponse*) override;
+  grpc::ServerUnaryReactor* FinishJob(grpc::CallbackServerContext*, const v1::FinishJobRequest*,
+                                      v1::FinishJobResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
-  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
-  grpc::Status StopJob(grpc::ServerContext*, const v1::StopJobRequest*, v1::Job*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListActors(grpc::ServerContext*, const v1::ListActorsRequest*, v1::ListActorsResponse*) override;
   grpc::Status ReadLogs(grpc::ServerContext*, const v1::ReadLogsRequest*, grpc::ServerWriter<v1::LogLine>*) override;
-  grpc::Status ReportProgress(grpc::ServerContext*, const v1::ReportProgressRequest*,
-                              v1::ReportProgressResponse*) override;
-  grpc::Status FinishJob(grpc::ServerContext*, const v1::FinishJobRequest*, v1::FinishJobResponse*) override;
   grpc::ServerWriteReactor<v1::JobUpdate>* WatchJob(grpc::CallbackServerContext*, const v1::WatchJobRequest*) override;
   grpc::ServerWriteReactor<v1::ActorUpdate>* WatchActors(grpc::CallbackServerContext*,
                                                          const v1::WatchActorsRequest*) override;
@@ -48,7 +56,10 @@ class HeadService final
   grpc::Status Follow(grpc::ServerContext* context, const v1::ReadLogsRequest& request, const v1::Job& job,
                       grpc::ServerWriter<v1::LogLine>* writer);
   template <typename E>
-  Answer Ask(grpc::ServerContext* context, E event);
+  grpc::ServerUnaryReactor* Ask(E event, std::function<absl::Status(Answer)> fill);
+  // Asks, and answers with the job.
+  template <typename E>
+  grpc::ServerUnaryReactor* AskForJob(E event, const std::string& job_id, v1::Job* response);
 
   const Hooks hooks_;
   std::atomic<bool> closed_{false};

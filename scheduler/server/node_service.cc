@@ -77,7 +77,9 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
       return;
     }
     writing_ = true;
-    StartWrite(&queue_.front());
+    grpc::WriteOptions options;
+    if (queue_.size() > 1) options.set_buffer_hint();  // Leaves with the next one.
+    StartWrite(&queue_.front(), options);
   }
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(finished_, true)) return;

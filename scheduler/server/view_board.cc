@@ -34,7 +34,6 @@ void ViewBoard::Publish(const PublishJob& change) {
       entry.order = change.job->order();
       order_[entry.order] = change.job_id;
     }
-    ended_.NotifyAll();
   }
   Notify(change.job_id);
 }
@@ -143,21 +142,6 @@ void ViewBoard::Watch(const std::string& job_id, std::weak_ptr<std::function<voi
   MutexLock lock(mutex_);
   std::erase_if(watchers_, [](const auto& entry) { return entry.second.expired(); });
   watchers_.emplace(job_id, std::move(changed));
-}
-
-bool ViewBoard::WaitUntilEnded(const std::string& job_id, Monotonic deadline, const std::function<bool()>& stop) const {
-  auto ended = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    auto it = jobs_.find(job_id);
-    return it == jobs_.end() || (it->second.job != nullptr && IsTerminal(it->second.job->state()));
-  };
-  MutexLock lock(mutex_);
-  ended_.WaitUntil(lock, deadline, [&] { return ended() || stop(); });
-  return ended();
-}
-
-void ViewBoard::WakeAll() {
-  MutexLock lock(mutex_);
-  ended_.NotifyAll();
 }
 
 absl::Status ViewBoard::NoSuch(const std::string& job_id) const ABSL_NO_THREAD_SAFETY_ANALYSIS {

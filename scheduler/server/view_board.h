@@ -48,11 +48,6 @@ class ViewBoard {
   // it ends the watch.
   void Watch(const std::string& job_id, std::weak_ptr<std::function<void()>> changed);
 
-  // Blocks until the job has ended (true) or `stop` says so or the deadline passed (false).
-  bool WaitUntilEnded(const std::string& job_id, Monotonic deadline, const std::function<bool()>& stop) const;
-  // Makes every WaitUntilEnded ask its `stop` again.
-  void WakeAll();
-
  private:
   struct ActorEntry {
     v1::Actor actor;
@@ -72,7 +67,6 @@ class ViewBoard {
   void Notify(const std::string& job_id);
 
   mutable Mutex mutex_;
-  mutable ConditionVariable ended_;
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, JobEntry> jobs_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::string> order_ ABSL_GUARDED_BY(mutex_);  // By order of submission.

@@ -20,7 +20,6 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 
 struct Site {
   std::unique_ptr<HeadServer> head;
-  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Head::Stub> stub;
   std::unique_ptr<InstantNode> node;
   std::string output_dir;
@@ -31,9 +30,9 @@ struct Site {
     options.data_dir = folder + "/head";
     options.security.token = Token::Generate();
     TROUPE_ASSIGN_OR_RETURN(head, HeadServer::Start(options));
-    channel = MakeChannel("127.0.0.1:" + std::to_string(head->port()), options.security);
-    stub = v1::Head::NewStub(channel);
-    TROUPE_ASSIGN_OR_RETURN(node, InstantNode::Start(channel));
+    std::string target = "127.0.0.1:" + std::to_string(head->port());
+    stub = v1::Head::NewStub(MakeChannel(target, options.security));
+    TROUPE_ASSIGN_OR_RETURN(node, InstantNode::Start(target, options.security));
     return absl::OkStatus();
   }
 

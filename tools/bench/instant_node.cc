@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/instant_node.h"
 
-#include "runtime/base/status.h"
 #include "runtime/env/clock.h"
-#include "runtime/rpc/status.h"
 
 namespace troupe::bench {
 namespace {
 
 constexpr double kCpus = 1e6;
+constexpr absl::Duration kPatience = absl::Seconds(10);
+
+v1::AgentToHead Registration() {
+  v1::AgentToHead message;
+  v1::RegisterNode& registered = *message.mutable_register_node();
+  registered.set_node_id("instant");
+  registered.set_protocol_version(1);
+  registered.mutable_resources()->set_cpus(kCpus);
+  return message;
+}
 
 v1::AgentToHead Ready(const v1::ActorIncarnation& actor) {
   v1::AgentToHead message;
@@ -27,67 +35,39 @@ v1::AgentToHead Stopped(const v1::ActorIncarnation& actor) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InstantNode>> InstantNode::Start(const std::shared_ptr<grpc::Channel>& channel) {
+absl::StatusOr<std::unique_ptr<InstantNode>> InstantNode::Start(const std::string& target,
+                                                                const RpcSecurity& security) {
   std::unique_ptr<InstantNode> node(new InstantNode);
-  node->stub_ = v1::NodeControl::NewStub(channel);
-  node->context_.set_wait_for_ready(true);
-  node->stream_ = node->stub_->Session(&node->context_);
-  v1::AgentToHead message;
-  v1::RegisterNode* registered = message.mutable_register_node();
-  registered->set_node_id("instant");
-  registered->set_protocol_version(1);
-  registered->mutable_resources()->set_cpus(kCpus);
-  v1::HeadToAgent welcome;
-  if (!node->stream_->Write(message) || !node->stream_->Read(&welcome) || !welcome.has_welcome_node()) {
-    absl::Status ended = FromGrpc(node->stream_->Finish());
-    return ended.ok() ? absl::UnavailableError("the head did not welcome the node") : ended;
-  }
-  node->incarnation_ = welcome.welcome_node().node_incarnation();
-  node->interval_ = absl::Milliseconds(welcome.welcome_node().heartbeat_interval_ms());
-  node->reader_ = std::thread([raw = node.get()] { raw->Serve(); });
-  node->heart_ = std::thread([raw = node.get()] { raw->Beat(); });
+  MutexLock lock(node->mutex_);
+  node->link_ = std::make_unique<agent::HeadLink>(
+      target, security, [raw = node.get()](const agent::AgentEvent& event) { raw->On(event); });
+  bool answered = node->changed_.WaitUntil(lock, MonotonicNow() + kPatience, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return node->welcomed_ || !node->refused_.ok();
+  });
+  if (!answered) return absl::DeadlineExceededError("the head at " + target + " did not welcome the node");
+  if (!node->refused_.ok()) return node->refused_;
   return node;
 }
 
-InstantNode::~InstantNode() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.NotifyAll();
-  }
-  if (stream_ == nullptr) return;
-  context_.TryCancel();
-  if (reader_.joinable()) {
-    reader_.join();
-    heart_.join();
-    (void)stream_->Finish();
-  }
-}
-
-void InstantNode::Serve() {
-  for (v1::HeadToAgent order; stream_->Read(&order);) {
-    if (order.has_start_worker()) Write(Ready(order.start_worker().actor()));
-    if (order.has_stop_worker()) Write(Stopped(order.stop_worker().actor()));
-  }
-}
-
-void InstantNode::Beat() {
-  v1::AgentToHead message;
-  message.mutable_heartbeat()->set_node_incarnation(incarnation_);
-  for (uint64_t sequence = 1;; ++sequence) {
-    {
-      MutexLock lock(mutex_);
-      changed_.WaitUntil(lock, MonotonicNow() + interval_, [this] { return stopping_; });
-      if (stopping_) return;
-    }
-    message.mutable_heartbeat()->set_sequence(sequence);
-    Write(message);
-  }
-}
-
-void InstantNode::Write(const v1::AgentToHead& message) {
+void InstantNode::On(const agent::AgentEvent& event) {
   MutexLock lock(mutex_);
-  if (!stopping_) (void)stream_->Write(message);  // A broken stream ends the reading.
+  if (auto* connected = std::get_if<agent::HeadConnected>(&event)) {
+    stream_ = connected->stream;
+    link_->Send(stream_, Registration());
+  } else if (auto* disconnected = std::get_if<agent::HeadDisconnected>(&event)) {
+    if (!welcomed_) refused_ = disconnected->status;
+    changed_.NotifyAll();
+  } else if (auto* said = std::get_if<agent::HeadSaid>(&event)) {
+    const v1::HeadToAgent& order = said->message;
+    if (order.has_welcome_node()) {
+      const v1::WelcomeNode& welcome = order.welcome_node();
+      link_->SetHeartbeat(stream_, absl::Milliseconds(welcome.heartbeat_interval_ms()), welcome.node_incarnation());
+      welcomed_ = true;
+      changed_.NotifyAll();
+    }
+    if (order.has_start_worker()) link_->Send(stream_, Ready(order.start_worker().actor()));
+    if (order.has_stop_worker()) link_->Send(stream_, Stopped(order.stop_worker().actor()));
+  }
 }
 
 }  // namespace troupe::bench

@@ -1,41 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // InstantNode: a node whose workers are ready as soon as they are asked for and gone as soon as they are stopped. It
-// has no processes: with it, what a head does for a gang is measured alone.
+// has an agent's link to the head and no processes: with it, what a head does for a gang is measured alone.
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-
+#include <cstdint>
 #include <memory>
-#include <thread>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "runtime/agent/head_link.h"
 #include "runtime/base/mutex.h"
-#include "troupe/v1/node.grpc.pb.h"
+#include "runtime/rpc/security.h"
 
 namespace troupe::bench {
 
 class InstantNode {
  public:
-  // Registered with the head behind `channel` when it returns.
-  static absl::StatusOr<std::unique_ptr<InstantNode>> Start(const std::shared_ptr<grpc::Channel>& channel);
-  ~InstantNode();
+  // Welcomed by the head at `target` when it returns. DEADLINE_EXCEEDED: the head did not answer; else why it refused.
+  static absl::StatusOr<std::unique_ptr<InstantNode>> Start(const std::string& target, const RpcSecurity& security);
 
  private:
   InstantNode() = default;
-  void Serve();
-  void Beat();
-  void Write(const v1::AgentToHead& message);
+  void On(const agent::AgentEvent& event);
 
-  std::unique_ptr<v1::NodeControl::Stub> stub_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::AgentToHead, v1::HeadToAgent>> stream_;
-  absl::Duration interval_;
-  uint64_t incarnation_ = 0;
   Mutex mutex_;
   ConditionVariable changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread reader_, heart_;
+  bool welcomed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);
+  uint64_t stream_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<agent::HeadLink> link_;  // Set under the mutex; last, since its threads use the others.
 };
 
 }  // namespace troupe::bench
