@@ -129,6 +129,7 @@ TEST_CASE("Transport: payloads over the limit are refused both ways, with sizes"
   for (const ActorAddress& address : {a.address(), b.address()}) {
     absl::Status argument = RefFrom(a, address).Call<&Echo::Say>(std::string(2 << 20, 'x')).Get().status();
     CHECK(argument.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(CallErrorKindOf(argument) == v1::CallError::CALL_TOO_LARGE);
     CHECK(std::string(argument.message()).find("1048576") != std::string::npos);
   }
   Ref<Echo> echo = RefFrom(a, b.address());

@@ -20,6 +20,19 @@ absl::StatusOr<LoadedJob> JobWith(const std::string& assignment) {
 
 }  // namespace
 
+TEST_CASE("CheckOptions: numbers of a KL's controller with which it cannot count are refused", "[trainer]") {
+  const auto taken = [](const KlControlOptions& control) {
+    TrainerOptions options;
+    options.kl_ctrl = control;
+    return CheckOptions(options).ok();
+  };
+  CHECK(taken({}));
+  CHECK(!taken({.type = "follow"}));
+  CHECK(!taken({.kl_coef = -1}));
+  CHECK(!taken({.horizon = 0}));
+  CHECK(!taken({.target_kl = 0}));
+}
+
 TEST_CASE("CheckOptions: the trainer takes every name and value that the job file takes", "[trainer]") {
   std::vector<std::string> assignments = {"rollout.temperature=0",
                                           "rollout.temperature=0.5",

@@ -343,7 +343,22 @@ TEST_CASE("Trainer: a KL in the reward is taken off it, and its coefficient foll
   for (unsigned step = 1; step < 3; ++step) {
     CHECK(fixed->Step(RandomBatch(step)).value().values.at("actor/reward_kl_penalty_coeff") == 0.5);
   }
+  REQUIRE(fixed->Load(dir).ok());
+  CHECK(fixed->Step(RandomBatch(2)).value().values.at("actor/reward_kl_penalty_coeff") == 0.5);
   REQUIRE(RemoveTree(dir).ok());
+}
+
+TEST_CASE("Trainer: a KL in the reward needs the reference only where its coefficient is not 0", "[trainer]") {
+  TrainBatch batch = RandomBatch(1);
+  for (TrainGroup& group : batch.groups) {
+    for (TrainSample& sample : group.samples) sample.ref_logprobs.clear();
+  }
+  TrainerOptions options = TinyOptions();
+  options.use_kl_in_reward = true;
+  options.kl_ctrl.kl_coef = 0;
+  CHECK(Trainer(options)->Step(batch).ok());
+  options.kl_ctrl.kl_coef = 0.1;
+  CHECK(absl::IsInvalidArgument(Trainer(options)->Step(batch).status()));
 }
 
 TEST_CASE("Schedule: what goes down ends at min_lr_ratio, and the warm-up is as it was", "[trainer]") {
