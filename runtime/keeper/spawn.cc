@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -62,7 +63,25 @@ struct ChildPlan {
   const ProcessSpec* spec;
   std::vector<char*> argv;
   std::vector<char*> environment;
+  std::vector<std::string> procs_files;
 };
+
+// To enter a group takes the kernel a grace period of RCU (8 ms and more), to be born in one takes nothing.
+pid_t ForkInto(const std::string& cgroup) {
+  UniqueFd folder(::open(cgroup.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return -1;
+  clone_args args{};
+  args.flags = CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<uint64_t>(folder.get());
+  return static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof(args)));
+}
+
+void Enter(const std::string& procs_file, int status_fd) {
+  int fd = ::open(procs_file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || ::write(fd, "0", 1) != 1) Fail(status_fd, Stage::kCgroup);
+  ::close(fd);
+}
 
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   ResetSignals();
@@ -82,11 +101,7 @@ struct ChildPlan {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // The parent may have died before the signal was asked for.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != plan.parent) Fail(status, Stage::kParent);
-  for (const std::string& file : plan.spec->cgroup_procs_files) {
-    int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || ::write(fd, "0", 1) != 1) Fail(status, Stage::kCgroup);
-    ::close(fd);
-  }
+  for (const std::string& file : plan.procs_files) Enter(file, status);
   const std::string& folder = plan.spec->working_directory;
   if (!folder.empty() && ::chdir(folder.c_str()) != 0) Fail(status, Stage::kFolder);
   ::execve(plan.argv[0], plan.argv.data(), plan.environment.data());
@@ -111,9 +126,14 @@ absl::StatusOr<StartedProcess> StartProcess(const ProcessSpec& spec) {
 
   std::vector<std::string> environment = spec.environment;
   environment.push_back(std::string(kTokenFdVariable) + "=" + std::to_string(kTokenFd));
-  ChildPlan plan{::getpid(),          null.get(), out->write.get(),    err->write.get(),     token->read.get(),
-                 status->write.get(), &spec,      Pointers(spec.argv), Pointers(environment)};
-  pid_t pid = ::fork();
+  ChildPlan plan{::getpid(),          null.get(), out->write.get(),    err->write.get(),      token->read.get(),
+                 status->write.get(), &spec,      Pointers(spec.argv), Pointers(environment), spec.cgroup_procs_files};
+  pid_t pid = spec.cgroup.empty() ? -1 : ForkInto(spec.cgroup);
+  if (pid < 0) {
+    // No group, a kernel that does not know this (before 5.7), or a failure that comes again and is told then.
+    if (!spec.cgroup.empty()) plan.procs_files.push_back(spec.cgroup + "/cgroup.procs");
+    pid = ::fork();
+  }
   if (pid < 0) return ErrnoStatus(errno, "fork");
   if (pid == 0) RunChild(plan);
 

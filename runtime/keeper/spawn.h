@@ -24,7 +24,8 @@ struct ProcessSpec {
   std::vector<std::string> environment;  // "KEY=value"; TROUPE_TOKEN_FD is added.
   std::string working_directory;         // "" the caller's.
   std::string token;
-  std::vector<std::string> cgroup_procs_files;
+  std::string cgroup;                           // A folder of version 2, in which it is born; "" the caller's.
+  std::vector<std::string> cgroup_procs_files;  // Of other groups that it enters.
 };
 
 struct StartedProcess {

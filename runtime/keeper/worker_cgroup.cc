@@ -149,13 +149,13 @@ absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(int64_t memor
   if (!MakeFolder(group->tree_folder_)) {
     return absl::UnavailableError("mkdir " + group->tree_folder_ + ": " + std::strerror(errno));
   }
-  group->procs_files_.push_back(group->tree_folder_ + "/cgroup.procs");
-  if (memory_folder_.empty() || !MakeFolder(memory_folder_ + name)) {
-    if (memory_bytes_max > 0) {
-      group->memory_limit_ = absl::UnavailableError(
-          memory_folder_.empty() ? "the control groups here have no memory controller"
-                                 : "mkdir " + memory_folder_ + name + ": " + std::strerror(errno));
-    }
+  if (memory_bytes_max == 0 && !memory_is_v2_) return group;
+  if (memory_folder_.empty()) {
+    group->memory_limit_ = absl::UnavailableError("the control groups here have no memory controller");
+    return group;
+  }
+  if (!MakeFolder(memory_folder_ + name)) {
+    group->memory_limit_ = absl::UnavailableError("mkdir " + memory_folder_ + name + ": " + std::strerror(errno));
     return group;
   }
   group->memory_folder_ = memory_folder_ + name;

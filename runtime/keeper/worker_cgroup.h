@@ -15,7 +15,9 @@ namespace troupe::keeper {
 // The group of one worker. Removed (with Remove) when its processes are gone; not thread-safe.
 class WorkerCgroup {
  public:
-  // The files into which the worker's first process writes "0" before it executes its program.
+  // In which the worker's first process is born.
+  const std::string& folder() const { return tree_folder_; }
+  // The files into which it writes "0" before it executes its program: those of other groups of this worker.
   const std::vector<std::string>& procs_files() const { return procs_files_; }
   // Why the memory limit that was asked for is not in force; OK: it is, or none was asked for.
   const absl::Status& memory_limit() const { return memory_limit_; }
@@ -24,7 +26,8 @@ class WorkerCgroup {
   void Kill();
   // Whether no process is in it.
   bool Empty() const;
-  // How many of its processes the kernel killed for memory; -1 when unknown.
+  // How many of its processes the kernel killed for memory; -1 when unknown: there is no memory controller, or one of
+  // version 1 and no limit.
   int64_t OomKills() const;
   void Remove();
 
@@ -47,7 +50,7 @@ class CgroupFolder {
   CgroupFolder(const CgroupFolder&) = delete;
   CgroupFolder& operator=(const CgroupFolder&) = delete;
 
-  // memory_bytes_max: 0 for no limit.
+  // memory_bytes_max: 0 for no limit. Then there is no group of version 1: to enter one takes 8 ms and more.
   absl::StatusOr<std::unique_ptr<WorkerCgroup>> Create(int64_t memory_bytes_max);
 
  private:

@@ -64,6 +64,7 @@ absl::Status WorkerProcess::MakeCgroup(CgroupFolder* cgroups) {
     limited = group.status();
     if (group.ok()) {
       cgroup_ = *std::move(group);
+      spec_.cgroup = cgroup_->folder();
       spec_.cgroup_procs_files = cgroup_->procs_files();
       limited = cgroup_->memory_limit();
     }

@@ -2,10 +2,13 @@
 #include "runtime/keeper/worker_process.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "runtime/env/file.h"
+#include "runtime/keeper/spawn.h"
+#include "runtime/keeper/worker_cgroup.h"
 
 namespace troupe::keeper {
 namespace {
@@ -27,7 +30,55 @@ std::string LogWithLimit(int64_t memory_bytes_max) {
   return log;
 }
 
+// The groups of a process that was started in that of `group`, as it saw them itself.
+std::string GroupsSeenIn(const WorkerCgroup& group) {
+  absl::StatusOr<StartedProcess> process = StartProcess(
+      {.argv = {"/bin/cat", "/proc/self/cgroup"}, .cgroup = group.folder(), .cgroup_procs_files = group.procs_files()});
+  REQUIRE(process.ok());
+  CHECK_FALSE(group.Empty());
+  int status = 0;
+  REQUIRE(::waitpid(process->pid, &status, 0) == process->pid);
+  CHECK(status == 0);
+  char text[4096];
+  ssize_t n = ::read(process->stdout_pipe.get(), text, sizeof(text));
+  REQUIRE(n > 0);
+  return std::string(text, n);
+}
+
 }  // namespace
+
+TEST_CASE("WorkerProcess: a worker is born in its control group, and enters one for memory where it has a limit",
+          "[keeper]") {
+  auto groups = CgroupFolder::Open("troupe-worker-process-test");
+  if (!groups.ok()) {
+    WARN("no control groups can be made here: " << groups.status());
+    return;
+  }
+  for (int64_t memory_bytes_max : {int64_t{0}, int64_t{64 << 20}}) {
+    CAPTURE(memory_bytes_max);
+    auto group = (*groups)->Create(memory_bytes_max);
+    REQUIRE(group.ok());
+    std::string seen = GroupsSeenIn(**group);
+    std::string name = "/troupe-worker-process-test" + (*group)->folder().substr((*group)->folder().rfind('/'));
+    CHECK(seen.find(name + "\n", seen.find("0::")) != std::string::npos);
+    bool limited = (*group)->OomKills() >= 0;
+    size_t memory = seen.find(":memory:");
+    if (memory != std::string::npos) CHECK((seen.find(name + "\n", memory) < seen.find('\n', memory)) == limited);
+    CHECK((memory_bytes_max > 0 || (*group)->procs_files().empty()));
+    if (memory_bytes_max > 0) CHECK(limited == (*group)->memory_limit().ok());
+    (*group)->Remove();
+  }
+}
+
+TEST_CASE("StartProcess: a control group that is not there is told, and the program does not run", "[keeper]") {
+  ProcessSpec spec{.argv = {"/bin/true"}, .cgroup = "/no/such/group"};
+  absl::StatusOr<StartedProcess> process = StartProcess(spec);
+  REQUIRE(process.ok());
+  int status = 0;
+  REQUIRE(::waitpid(process->pid, &status, 0) == process->pid);
+  absl::Status told = ReadExecStatus(process->exec_status.get(), spec);
+  CHECK(told.message().find("could not enter its control group") != absl::string_view::npos);
+}
 
 TEST_CASE("WorkerProcess: a memory limit that cannot be put in force is told in the worker's log", "[keeper]") {
   CHECK(LogWithLimit(0).empty());
