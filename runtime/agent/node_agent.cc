@@ -364,6 +364,7 @@ void NodeAgentImpl::Handle(const AgentEvent& event) {
 void NodeAgentImpl::Do(const KeepIdentity& action) { Handle(IdentityKept{folder_->KeepIdentity(action.identity)}); }
 
 void NodeAgentImpl::Do(const KeepAssignment& action) {
+  if (options_.agent_loss_grace == absl::ZeroDuration()) return;  // Its workers end with this agent: no next one asks.
   v1::AssignedWorker assigned;
   *assigned.mutable_start() = action.start;
   absl::Status status = folder_->KeepAssignment(assigned);
