@@ -271,7 +271,7 @@ void ActorCell::Closed(bool reentrant) {
 }
 
 absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::PendingCall& call) {
-  return router()->waits().Begin(life(), {*call.waited_for()});
+  return router()->waits().Begin(life(), {{*call.waited_for(), call.number()}});
 }
 
 void ActorCell::EndAwait(uint64_t number) { router()->waits().End(life(), number); }
@@ -287,25 +287,37 @@ void ActorCell::Threw(const absl::Status& error) {
 
 absl::Status ActorCell::Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,
                              Monotonic deadline) {
-  std::vector<ActorLife> targets;
+  std::vector<WaitedCall> calls;
+  std::vector<internal::FutureBase*> waited;  // The futures of `calls`, if the gate is not the one.
   for (internal::FutureBase* future : needed) {
     if (future->call() == nullptr || future->call()->waited_for() == nullptr || future->IsSet()) continue;
-    targets.push_back(*future->call()->waited_for());
+    calls.push_back({*future->call()->waited_for(), future->call()->number()});
+    if (needed.size() > 1) waited.push_back(future);
   }
-  std::function<void()> end;
-  if (!targets.empty() && router() != nullptr) {
-    absl::StatusOr<uint64_t> number = router()->waits().Begin(life(), std::move(targets));
-    if (!number.ok() && needed.size() == 1) needed[0]->call()->Cancel();  // It is not to run when nobody waits.
-    if (!number.ok()) return number.status();
-    end = [router = router(), self = life(), number = *number] { router->waits().End(self, number); };
+  if (calls.empty() || router() == nullptr) return WaitUnnoted(gate, deadline);
+  absl::StatusOr<uint64_t> number = router()->waits().Begin(life(), std::move(calls));
+  if (!number.ok() && needed.size() == 1) needed[0]->call()->Cancel();  // It is not to run when nobody waits.
+  if (!number.ok()) return number.status();
+  std::function<void()> end = [router = router(), self = life(), number = *number] {
+    router->waits().End(self, number);
+  };
+  std::vector<uint64_t> observers;
+  for (internal::FutureBase* future : waited) {
+    observers.push_back(
+        future->Observe([router = router(), self = life(), number = *number, call = future->call()->number()] {
+          router->waits().Answered(self, number, call);
+        }));
   }
-  const uint64_t observer = end ? gate.Observe(end) : 0;
-  bool set = executor_->Wait(gate, deadline);
-  if (end) {
-    gate.Unobserve(observer);
-    end();  // When the deadline came first.
-  }
-  return set ? absl::OkStatus() : absl::DeadlineExceededError("no result yet");
+  const uint64_t observer = gate.Observe(end);
+  absl::Status status = WaitUnnoted(gate, deadline);
+  for (size_t i = 0; i < observers.size(); ++i) waited[i]->Unobserve(observers[i]);
+  gate.Unobserve(observer);
+  end();  // When the deadline came first.
+  return status;
+}
+
+absl::Status ActorCell::WaitUnnoted(internal::FutureBase& gate, Monotonic deadline) {
+  return executor_->Wait(gate, deadline) ? absl::OkStatus() : absl::DeadlineExceededError("no result yet");
 }
 
 }  // namespace troupe

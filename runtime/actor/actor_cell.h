@@ -102,6 +102,7 @@ class ActorCell final : public internal::Strand,
  private:
   absl::Status Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,
                     Monotonic deadline) override;
+  absl::Status WaitUnnoted(internal::FutureBase& gate, Monotonic deadline);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Turn();
   // False: nothing to do; the turn is over.

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/object_ref.h"
@@ -68,6 +69,11 @@ class ActorContext {
   }
 
   const std::shared_ptr<CallRouter>& router() const { return router_; }
+
+  // How this actor's process reaches others, and others it; and why not by rings, where it does not.
+  std::vector<Connection> connections() const {
+    return router_ == nullptr ? std::vector<Connection>() : router_->Connections();
+  }
 
   // Timers. `Every`: the first run is after `period`; a run that is late does not pile up others. They end with the
   // actor, or by CancelTimer, after which `run` does not begin any more (asked in the actor's turn).

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -27,6 +28,14 @@ struct ActorAddress {
   std::string endpoint;  // Target for gRPC: "unix:/path" or "host:port"; empty for actors of this process only.
 
   friend auto operator<=>(const ActorAddress&, const ActorAddress&) = default;
+};
+
+// How another process is reached now, or reaches this one.
+struct Connection {
+  std::string process;   // Of one that was dialed: the first actor there that was called. Else the caller's process.
+  std::string endpoint;  // Empty of one that the other process dialed.
+  bool dialed = false;   // By this process, for calls from here.
+  std::string how;       // "shared-memory rings", or "gRPC stream" and why not rings; for people.
 };
 
 // Of a call that names none: a minute; longer ones say so (Ref::WithTimeout).
@@ -58,6 +67,9 @@ struct OutgoingCall {
 
 class CallRouter {
  public:
+  CallRouter() : CallRouter(std::make_shared<WaitGraph>()) {}
+  // Of one that passes calls on to another: with the waits of that.
+  explicit CallRouter(std::shared_ptr<WaitGraph> waits) : waits_(std::move(waits)) {}
   virtual ~CallRouter() = default;
 
   // Calls of one thread to one actor arrive in their order. Does not block; `reply` may run before it returns (a full
@@ -83,14 +95,18 @@ class CallRouter {
   virtual uint64_t Watch(const ActorAddress& target, EndedCallback ended) = 0;
   virtual void Unwatch(uint64_t watch) = 0;
 
+  // Of this process to others, and of others to it; by process.
+  virtual std::vector<Connection> Connections() const { return {}; }
+
   // Of the actors of this process.
-  WaitGraph& waits() { return waits_; }
+  WaitGraph& waits() const { return *waits_; }
+  const std::shared_ptr<WaitGraph>& shared_waits() const { return waits_; }
   // The objects of this process; null: it has none. Set before the first actor starts.
   const std::shared_ptr<ObjectStore>& objects() const { return objects_; }
   void SetObjects(std::shared_ptr<ObjectStore> objects) { objects_ = std::move(objects); }
 
  private:
-  WaitGraph waits_;
+  const std::shared_ptr<WaitGraph> waits_;
   std::shared_ptr<ObjectStore> objects_;
 };
 

@@ -37,6 +37,8 @@ class PendingCall {
   virtual ~PendingCall() = default;
   virtual void Cancel() = 0;
   virtual const ActorLife* waited_for() const = 0;
+  // Its number at the router.
+  virtual uint64_t number() const = 0;
   // Waits for `future`, the one that it answers, by taking this process' messages on this thread, so that nobody has to
   // be woken. Returns when it is set, at the deadline, or at once where that cannot be done.
   virtual void WaitReading(FutureBase&, Monotonic) {}

@@ -17,7 +17,7 @@ namespace troupe {
 
 struct MailboxLimits {
   size_t messages_max = 1024;   // A caller with more in flight than that should wait for replies.
-  size_t bytes_max = 64 << 20;  // Sum of the encoded arguments.
+  size_t bytes_max = 64 << 20;  // Sum of the encoded arguments; a single larger message is let in alone.
 };
 
 template <typename Message>
@@ -31,7 +31,7 @@ class Mailbox {
     if (messages_.size() >= limits_.messages_max) {
       return absl::ResourceExhaustedError("the mailbox is full: " + std::to_string(messages_.size()) + " messages");
     }
-    if (bytes_ + bytes > limits_.bytes_max) {
+    if (!messages_.empty() && bytes_ + bytes > limits_.bytes_max) {
       return absl::ResourceExhaustedError("the mailbox is full: " + std::to_string(bytes_) + " of " +
                                           std::to_string(limits_.bytes_max) + " bytes, and " + std::to_string(bytes) +
                                           " more");

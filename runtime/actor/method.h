@@ -185,9 +185,9 @@ struct OpenHandler : std::enable_shared_from_this<OpenHandler<Class, kMethod>> {
       strand->Closed(kReentrant);
     };
     if constexpr (kIsTask<Returns>) {
-      body->Start(std::move(done));
+      body->Start(kReentrant, std::move(done));
     } else {
-      body->Start(std::move(call.sink), std::move(done));
+      body->Start(kReentrant, std::move(call.sink), std::move(done));
     }
   }
 

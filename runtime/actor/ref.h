@@ -44,6 +44,7 @@ class CallState final : public FutureState<Result>, public PendingCall {
     if (uint64_t id = id_.load(std::memory_order_acquire); id != 0) router_->Cancel(id);
   }
   const ActorLife* waited_for() const override { return needs_turn_ ? &target_->life : nullptr; }
+  uint64_t number() const override { return id_.load(std::memory_order_acquire); }
   void WaitReading(FutureBase& future, Monotonic deadline) override {
     if (uint64_t id = id_.load(std::memory_order_acquire); id != 0) router_->WaitReading(id, future, deadline);
   }

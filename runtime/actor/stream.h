@@ -52,11 +52,11 @@ class [[nodiscard]] Stream {
     auto yield_value(const T& value) { return Yielded{false, sink_->Push(Encode(value))}; }
     template <typename R>
     internal::FutureAwaiter<R> await_transform(Future<R> future) {
-      return internal::FutureAwaiter<R>(std::move(future));
+      return internal::FutureAwaiter<R>(std::move(future), reentrant_);
     }
     template <typename U>
     internal::TaskAwaiter<U> await_transform(Task<U> task) {
-      return internal::TaskAwaiter<U>(std::move(task));
+      return internal::TaskAwaiter<U>(std::move(task), reentrant_);
     }
 
    private:
@@ -83,6 +83,7 @@ class [[nodiscard]] Stream {
     std::shared_ptr<StreamSink> sink_;
     std::function<void(absl::Status)> done_;
     absl::Status result_;
+    bool reentrant_ = false;
   };
 
   Stream(Stream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -93,7 +94,8 @@ class [[nodiscard]] Stream {
 
   // For the runtime, in an actor's turn: begins the body. `done` runs once, perhaps before Start returns, and may
   // destroy what holds the stream.
-  void Start(std::shared_ptr<StreamSink> sink, std::function<void(absl::Status)> done) {
+  void Start(bool reentrant, std::shared_ptr<StreamSink> sink, std::function<void(absl::Status)> done) {
+    handle_.promise().reentrant_ = reentrant;
     handle_.promise().sink_ = std::move(sink);
     handle_.promise().done_ = std::move(done);
     handle_.resume();

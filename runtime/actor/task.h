@@ -58,7 +58,8 @@ template <typename R>
 class FutureAwaiter {
  public:
   using Result = typename Future<R>::Result;
-  explicit FutureAwaiter(Future<R> future) : future_(std::move(future)) {}
+  // `reentrant`: its actor takes other messages meanwhile, so it holds up nobody.
+  FutureAwaiter(Future<R> future, bool reentrant) : future_(std::move(future)), reentrant_(reentrant) {}
 
   bool await_ready() const { return future_.Ready(); }
 
@@ -68,7 +69,8 @@ class FutureAwaiter {
       TakeThen([handle] { handle.resume(); });
       return true;
     }
-    if (PendingCall* call = future_.base()->call(); call != nullptr && call->waited_for() != nullptr) {
+    PendingCall* call = reentrant_ ? nullptr : future_.base()->call();
+    if (call != nullptr && call->waited_for() != nullptr) {
       absl::StatusOr<uint64_t> number = strand->BeginAwait(*call);
       if (!number.ok()) {
         call->Cancel();
@@ -100,6 +102,7 @@ class FutureAwaiter {
   }
 
   Future<R> future_;
+  const bool reentrant_;
   std::optional<Result> result_;
 };
 
@@ -121,13 +124,14 @@ class TaskPromiseBase {
   }
   template <typename R>
   FutureAwaiter<R> await_transform(Future<R> future) {
-    return FutureAwaiter<R>(std::move(future));
+    return FutureAwaiter<R>(std::move(future), reentrant);
   }
   template <typename U>
   TaskAwaiter<U> await_transform(Task<U> task);
 
   std::optional<Result> result;
   std::function<void()> done;  // Runs when the body has ended; may destroy the coroutine.
+  bool reentrant = false;      // Of a handler that is, or awaited by one.
 
  private:
   struct FinalAwaiter {
@@ -171,7 +175,8 @@ class [[nodiscard]] Task {
 
   // For the runtime: begins the body; `done` runs once with the result, perhaps before Start returns. Nothing of the
   // task is touched after `done`, which may destroy what holds it.
-  void Start(std::function<void(Result)> done) {
+  void Start(bool reentrant, std::function<void(Result)> done) {
+    handle_.promise().reentrant = reentrant;
     handle_.promise().done = [handle = handle_, done = std::move(done)] { done(*std::move(handle.promise().result)); };
     handle_.resume();
   }
@@ -192,11 +197,11 @@ Task<T> TaskPromiseBase<T>::get_return_object() {
 template <typename T>
 class TaskAwaiter {
  public:
-  explicit TaskAwaiter(Task<T> task) : task_(std::move(task)) {}
+  TaskAwaiter(Task<T> task, bool reentrant) : task_(std::move(task)), reentrant_(reentrant) {}
   bool await_ready() const { return false; }
   // False: it ended at once, and its awaiter goes on without a deeper stack.
   bool await_suspend(std::coroutine_handle<> handle) {
-    task_.Start([this, handle](typename Task<T>::Result result) {
+    task_.Start(reentrant_, [this, handle](typename Task<T>::Result result) {
       result_.emplace(std::move(result));
       if (suspended_) handle.resume();
     });
@@ -207,6 +212,7 @@ class TaskAwaiter {
 
  private:
   Task<T> task_;
+  const bool reentrant_;
   std::optional<typename Task<T>::Result> result_;
   bool suspended_ = false;
 };
@@ -214,7 +220,7 @@ class TaskAwaiter {
 template <typename T>
 template <typename U>
 TaskAwaiter<U> TaskPromiseBase<T>::await_transform(Task<U> task) {
-  return TaskAwaiter<U>(std::move(task));
+  return TaskAwaiter<U>(std::move(task), reentrant);
 }
 
 }  // namespace internal

@@ -29,7 +29,10 @@ class Relay : public troupe::Actor {
 
   int64_t Value() const { return value_; }
   void Set(int64_t value) { value_ = value; }
-  Future<int64_t> Gate() { return gate_.TakeFuture(); }
+  Future<int64_t> Gate() {
+    ++gates_asked;
+    return gate_.TakeFuture();
+  }
   void OpenGate(int64_t value) { gate_.Set(value); }
 
   // Adds `more` to what the other says, by a task of its own.
@@ -59,6 +62,14 @@ class Relay : public troupe::Actor {
   Task<int64_t> AwaitOnAwaiting(Ref<Relay> other, Ref<Relay> back) {
     co_return co_await other.Call<&Relay::AwaitOn>(back);
   }
+  Task<int64_t> AwaitReentrant(Ref<Relay> other, Ref<Relay> back) { co_return co_await AwaitOnAwaiting(other, back); }
+  absl::Status BlockOnBoth(Ref<Relay> first, Ref<Relay> first_gate, Ref<Relay> second, Ref<Relay> second_gate) {
+    std::vector<Future<int64_t>> calls;
+    calls.push_back(first.Call<&Relay::AfterGate>(first_gate));
+    calls.push_back(second.Call<&Relay::AfterGate>(second_gate));
+    return troupe::WaitAll(calls);
+  }
+  Task<int64_t> AfterGate(Ref<Relay> gate) { co_return co_await gate.Call<&Relay::Gate>(); }
 
   Stream<int64_t> Count(int64_t n, bool fail) {
     struct Guard {
@@ -84,6 +95,7 @@ class Relay : public troupe::Actor {
   inline static std::atomic<int> produced{0};
   inline static std::atomic<int> streams_ended{0};
   inline static std::atomic<int> ticks{0};
+  inline static std::atomic<int> gates_asked{0};
 
  private:
   int64_t value_ = 7;
@@ -94,9 +106,11 @@ class Relay : public troupe::Actor {
   Task<int64_t> Ask(Ref<Relay> other) { co_return co_await other.Call<&Relay::Value>(); }
 };
 TROUPE_REENTRANT(Relay, AskGateReentrant);
+TROUPE_REENTRANT(Relay, AwaitReentrant);
 TROUPE_ACTOR(Relay,
              TROUPE_METHODS(Value, Set, Gate, OpenGate, AskAndAdd, AskGate, AskGateReentrant, Throw, BlockOn, AwaitOn,
-                            BlockOnBlocking, AwaitOnAwaiting, Count, StartTimers),
+                            BlockOnBlocking, AwaitOnAwaiting, AwaitReentrant, BlockOnBoth, AfterGate, Count,
+                            StartTimers),
              TROUPE_INIT());
 
 }  // namespace troupe_test
@@ -202,6 +216,24 @@ TEST_CASE("Waits: a call to oneself and a circle of waits are errors that name i
     CHECK(a.Call<&Relay::BlockOn>(b).Get().value() == 7);
     CHECK(a.Call<&Relay::AwaitOnAwaiting>(b, b).Get().status().code() == absl::StatusCode::kFailedPrecondition);
     CHECK(b.Call<&Relay::Value>().Get().value() == 7);
+  });
+}
+
+TEST_CASE("Waits: an actor that takes messages meanwhile, and a call that was answered, hold up nobody", "[task]") {
+  OnBoth([](Fixture& fixture) {
+    Ref<Relay> a = fixture.Spawn(), b = fixture.Spawn(), c = fixture.Spawn();
+    Ref<Relay> b_gate = fixture.Spawn(), c_gate = fixture.Spawn();
+    CHECK(a.Call<&Relay::AwaitReentrant>(b, a).Get().value() == 7);
+    Relay::gates_asked = 0;
+    Future<void> both = a.Call<&Relay::BlockOnBoth>(b, b_gate, c, c_gate);
+    while (Relay::gates_asked < 2) PauseFor(absl::Milliseconds(1));
+    CHECK(b_gate.Call<&Relay::OpenGate>(1).Get().ok());
+    CHECK(b.Call<&Relay::Value>().Get().value() == 7);  // It has answered a, which waits for c alone now.
+    Future<int64_t> held = b.Call<&Relay::BlockOn>(a);
+    CHECK(held.Get(MonotonicNow() + absl::Milliseconds(30)).status().code() == absl::StatusCode::kDeadlineExceeded);
+    CHECK(c_gate.Call<&Relay::OpenGate>(1).Get().ok());
+    CHECK(both.Get().ok());
+    CHECK(held.Get().value() == 7);
   });
 }
 

@@ -116,6 +116,9 @@ class Runtime {
   }
   Objects objects() const { return Objects(router()->objects()); }
 
+  // How this process reaches others, and others it; and why not by rings, where it does not.
+  std::vector<Connection> connections() const { return router()->Connections(); }
+
   ActorSpawner& spawner() const;
   const std::shared_ptr<CallRouter>& router() const;
 

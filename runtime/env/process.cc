@@ -6,11 +6,13 @@
 #include <link.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include "runtime/env/errno_status.h"
@@ -84,6 +86,13 @@ TerminationSignals::~TerminationSignals() {
   (void)ignored;
   thread_.join();
   g_write_fd.store(-1);
+}
+
+absl::StatusOr<UniqueFd> OpenProcess(pid_t pid) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (process.valid()) return process;
+  if (errno == ESRCH) return absl::NotFoundError("there is no process " + std::to_string(pid));
+  return ErrnoStatus(errno, "pidfd_open of process " + std::to_string(pid));
 }
 
 void TuneMalloc() {

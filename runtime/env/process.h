@@ -3,6 +3,8 @@
 // memory allocator.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,6 +35,9 @@ class TerminationSignals {
   UniqueFd write_end_;
   std::thread thread_;
 };
+
+// A descriptor that becomes readable when that process ends. NOT_FOUND: there is no such process.
+absl::StatusOr<UniqueFd> OpenProcess(pid_t pid);
 
 // Raises the thresholds above which glibc asks the kernel for each block anew and gives freed memory back: with its own
 // defaults, messages of 1 to 4 MiB are about 15 times slower. Once, early in main.

@@ -26,6 +26,13 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()), MessageOf(status).substr(0, kMessageBytesMax));
 }
 
+// gRPC has it in its text alone: that of strerror, behind "failed to connect to all addresses".
+bool NobodyListens(const absl::Status& status) {
+  std::string text = MessageOf(status);
+  return absl::IsUnavailable(status) && (text.find("Connection refused") != std::string::npos ||
+                                         text.find("No such file or directory") != std::string::npos);
+}
+
 absl::Status FromErrorStatus(const v1::ErrorStatus& status) { return MakeStatus(status.code(), status.message()); }
 
 v1::ErrorStatus ToErrorStatus(const absl::Status& status) {

@@ -13,6 +13,9 @@ namespace troupe {
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 
+// Whether the status of an RPC that could not begin says that the machine is there and nobody listens.
+bool NobodyListens(const absl::Status& status);
+
 // A code that no absl::StatusCode has becomes UNKNOWN.
 absl::Status FromErrorStatus(const v1::ErrorStatus& status);
 v1::ErrorStatus ToErrorStatus(const absl::Status& status);

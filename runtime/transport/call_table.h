@@ -23,7 +23,8 @@ namespace troupe {
 
 struct CallTableLimits {
   size_t calls_max = 65'536;
-  size_t bytes_max = 256 << 20;  // Of arguments that wait for an answer.
+  size_t bytes_max =
+      (1 << 30) + (256 << 20);  // Of arguments that wait for an answer: the largest, and others beside it.
 };
 
 struct OpenCall {

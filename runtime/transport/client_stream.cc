@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "absl/hash/hash.h"
+#include "runtime/actor/call_error.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
@@ -11,6 +13,13 @@ namespace {
 const absl::Status& Cancelled() {
   static const absl::Status status = absl::CancelledError("the connection is not wanted any more");
   return status;
+}
+
+// Calls to one actor keep their order.
+PayloadSender::Lane LaneOf(const Envelope& envelope) {
+  if (envelope.kind != Envelope::Kind::kCall) return 0;
+  const ActorPath& path = envelope.route->target.path;
+  return absl::HashOf(path.job, path.role, path.replica) | 1;
 }
 
 }  // namespace
@@ -53,7 +62,7 @@ void ClientStream::Connected(std::shared_ptr<FrameChannel> channel) {
   bool cancelled = false;
   {
     MutexLock lock(mutex_);
-    for (Envelope& envelope : waiting_) channel->SendAlways(std::move(envelope));
+    for (Envelope& envelope : waiting_) static_cast<void>(SendThrough(*channel, std::move(envelope), true));
     waiting_.clear();
     waiting_bytes_ = 0;
     channel_ = channel;
@@ -79,15 +88,92 @@ absl::Status ClientStream::SendOr(Envelope&& envelope, bool always) {
       return absl::OkStatus();
     }
   }
+  if (envelope.bytes.size() > options_.transfers.whole_bytes_max || transfers_.load(std::memory_order_acquire)) {
+    return SendThrough(*channel, std::move(envelope), always);
+  }
   if (!always) return channel->Send(std::move(envelope));
   channel->SendAlways(std::move(envelope));
   return absl::OkStatus();
 }
 
-void ClientStream::GiveUp() {
-  if (greeted_.load()) return;
+absl::Status ClientStream::SendThrough(FrameChannel& channel, Envelope&& envelope, bool always) {
+  MutexLock lock(transfer_mutex_);
+  PayloadSender::Lane lane = LaneOf(envelope);
+  bool large = envelope.bytes.size() > options_.transfers.whole_bytes_max;
+  if (!always && !large && !sender_.Holds(lane)) return channel.Send(std::move(envelope));
+  bool full = sender_.held() >= options_.limits.queue_envelopes_max ||
+              sender_.bytes() + envelope.bytes.size() > options_.transfers.payload_bytes_max;
+  if (!always && full && !sender_.idle()) {
+    return absl::ResourceExhaustedError("large messages to the other process, and what waits behind them, hold " +
+                                        std::to_string(sender_.bytes()) + " bytes already");
+  }
+  SendOut(channel, sender_.Push(std::move(envelope), lane));
+  return absl::OkStatus();
+}
+
+void ClientStream::SendOut(FrameChannel& channel, PayloadSender::Out&& out) {
+  for (Envelope& envelope : out.send) channel.SendAlways(std::move(envelope));
+  transfers_.store(!sender_.idle(), std::memory_order_release);
+}
+
+void ClientStream::CancelCall(Envelope&& cancel) {
+  FrameChannel* channel = connected_.load(std::memory_order_acquire);
+  if (channel != nullptr && transfers_.load(std::memory_order_acquire)) {
+    MutexLock lock(transfer_mutex_);
+    SendOut(*channel, sender_.Drop(cancel.call_id));
+  }
+  SendAlways(std::move(cancel));
+}
+
+absl::Status ClientStream::TakeTransfer(Envelope&& envelope) {
+  FrameChannel* channel = connected_.load(std::memory_order_acquire);
+  if (channel == nullptr) {
+    MutexLock lock(mutex_);  // What waited is just being sent.
+    channel = channel_.get();
+  }
+  if (envelope.kind == Envelope::Kind::kChunk) {
+    absl::StatusOr<std::vector<Envelope>> credits = receiver_.TakeChunk(std::move(envelope));
+    if (!credits.ok()) return credits.status();
+    for (Envelope& credit : *credits) channel->SendAlways(std::move(credit));
+    return absl::OkStatus();
+  }
+  std::vector<std::pair<Envelope, absl::Status>> refused;
+  {
+    MutexLock lock(transfer_mutex_);
+    absl::StatusOr<PayloadSender::Out> out = sender_.TakeCredit(envelope);
+    if (!out.ok()) return out.status();
+    refused = std::move(out->refused);
+    SendOut(*channel, *std::move(out));
+  }
+  for (auto& [call, why] : refused) {
+    Envelope reply;
+    reply.kind = Envelope::Kind::kReply;
+    reply.call_id = call.call_id;
+    reply.status = CallErrorStatus(v1::CallError::CALL_TOO_LARGE, MessageOf(why) + "; the call did not run");
+    events_.reply(std::move(reply));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientStream::TakePayload(Envelope& envelope) {
+  std::vector<Envelope> credits;
+  absl::StatusOr<std::string> bytes = receiver_.Finish(envelope.transfer, credits);
+  if (!bytes.ok()) return bytes.status();
+  envelope.bytes = *std::move(bytes);
+  for (Envelope& credit : credits) SendAlways(std::move(credit));
+  return absl::OkStatus();
+}
+
+void ClientStream::GiveUp(Monotonic since) {
+  FrameChannel* channel = connected_.load(std::memory_order_acquire);
+  if (channel != nullptr) return channel->GiveUp(since);
   given_up_ = true;
   Cancel();
+}
+
+void ClientStream::Broken(const absl::Status& why) {
+  broken_ = true;
+  events_.broken(why);
 }
 
 void ClientStream::Cancel() {
@@ -103,15 +189,21 @@ void ClientStream::Cancel() {
 std::string ClientStream::Describe() const {
   MutexLock lock(mutex_);
   if (channel_ == nullptr) return "being dialed";
-  if (on_rings_) return "shared-memory rings";
-  return "gRPC stream: " + why_grpc_;
+  std::string how = on_rings_ ? "shared-memory rings" : "gRPC stream: " + why_grpc_;
+  return broken_ ? how + "; its connection broke and is dialed again" : how;
 }
 
 absl::Status ClientStream::Take(Envelope&& envelope) {
+  if (envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit) {
+    return TakeTransfer(std::move(envelope));
+  }
+  if (envelope.transfer != 0) TROUPE_RETURN_IF_ERROR(TakePayload(envelope));
   if (envelope.kind == Envelope::Kind::kReply) {
     events_.reply(std::move(envelope));
   } else if (envelope.kind == Envelope::Kind::kItem) {
     events_.item(std::move(envelope));
+  } else if (envelope.kind == Envelope::Kind::kConfirm) {
+    return events_.confirm(envelope.bytes);
   } else {
     return absl::InvalidArgumentError("an envelope that only a caller sends");
   }

@@ -73,6 +73,74 @@ TEST_CASE("Contract: a full mailbox and a large message are refused at once, wit
   });
 }
 
+constexpr size_t kLarge = 48 << 20;  // So that a mailbox has room for more beside it.
+
+TEST_CASE("Contract: a large payload arrives whole and in its place, and small calls to others pass it by",
+          "[contract]") {
+  Changed<size_t> payload_max(Side::payload_max, kLarge + 1024);
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref(), beside = world.At(world.beside);
+    const std::string large(kLarge, 'x');
+    Future<int64_t> size = ref.Call<&Subject::Size>(large);
+    REQUIRE(ref.Send<&Subject::Next>(0).ok());
+    Future<int64_t> last = ref.Call<&Subject::LastSize>();
+    int passed = 0;
+    for (; !size.Ready(); ++passed) REQUIRE(beside.Call<&Subject::Echo>("small").Get().ok());
+    CHECK((passed >= 5 || world.callee == nullptr));
+    CHECK(size.Get().value() == static_cast<int64_t>(kLarge));
+    CHECK(last.Get().value() == static_cast<int64_t>(kLarge));
+    CHECK(ref.Call<&Subject::Count>().Get().value() == 1);
+    CHECK(ref.Call<&Subject::Big>(static_cast<int64_t>(kLarge)).Get().value() == large);
+    StreamReader<std::string> blobs = ref.Stream<&Subject::Blobs>(3, 5 << 20);
+    for (int i = 0; i < 3; ++i) REQUIRE(blobs.Next().Get().value()->size() == 5 << 20);
+    CHECK_FALSE(blobs.Next().Get().value().has_value());
+    absl::Status refused = ref.Call<&Subject::Size>(std::string(kLarge + 1025, 'x')).Get().status();
+    CHECK(CallErrorKindOf(refused) == v1::CallError::CALL_TOO_LARGE);
+    CHECK(std::string(refused.message()).find(std::to_string(kLarge + 1024)) != std::string::npos);
+
+    Future<int64_t> unwanted = ref.Call<&Subject::Size>(std::string(kLarge / 2, 'x'));
+    unwanted.Cancel();
+    CHECK(CallErrorKindOf(unwanted.Get().status()) == v1::CallError::CALL_CANCELLED);
+    CHECK(ref.Call<&Subject::Echo>("goes on").Get().ok());
+    if (world.callee == nullptr) return;
+    Future<int64_t> cut = ref.Call<&Subject::Size>(large);
+    world.callee->CutConnections();
+    CHECK(cut.Get().value() == static_cast<int64_t>(kLarge));
+  });
+}
+
+TEST_CASE("Contract: replies that are larger than all that may wait are sent as they are acknowledged", "[contract]") {
+  FrameLimits small;
+  small.queue_bytes_max = 256 << 10;
+  small.kept_bytes_max = 128 << 10;
+  small.acknowledge_bytes = 32 << 10;
+  Changed<FrameLimits> frames(Side::frames, small);
+  OverEach([](World& world) {
+    std::vector<Future<std::string>> calls;
+    for (size_t i = 0; i < kMailboxMax; ++i) calls.push_back(world.ref().Call<&Subject::Big>(60'000));
+    for (Future<std::string>& call : calls)
+      REQUIRE(call.Get(MonotonicNow() + absl::Seconds(10)).value().size() == 60'000);
+  });
+}
+
+TEST_CASE("Contract: a process tells to whom it is connected, who is connected to it, and how", "[contract]") {
+  OverEachConnection([](World& world) {
+    REQUIRE(world.ref().Call<&Subject::Echo>("x").Get().ok());
+    std::vector<Connection> dialed = world.caller->transport->Connections();
+    REQUIRE(dialed.size() == 1);
+    CHECK(dialed[0].process == "job/subject/0#5");
+    CHECK(dialed[0].dialed);
+    CHECK(dialed[0].how.find(world.name) == 0);
+    if (!world.callee->has_rings) CHECK(dialed[0].how.find(".ring") != std::string::npos);  // Why.
+    std::vector<Connection> taken = world.callee->transport->Connections();
+    REQUIRE(taken.size() == 1);
+    CHECK(taken[0].process == "caller");
+    CHECK_FALSE(taken[0].dialed);
+    CHECK(taken[0].how == world.name);
+    CHECK(world.callee->contexts[0]->connections().size() == 1);
+  });
+}
+
 TEST_CASE("Contract: stale, unknown and foreign calls do not run, and are told apart", "[contract]") {
   OverEach([](World& world) {
     ActorAddress other = world.address;
@@ -110,6 +178,31 @@ TEST_CASE("Contract: a cancelled call ends at once, and is not begun if it was n
     runs.Cancel();
     CHECK(CallErrorKindOf(runs.Get().status()) == v1::CallError::CALL_CANCELLED);
     CHECK(ref.Call<&Subject::Open>(1).Get().ok());
+  });
+}
+
+TEST_CASE("Contract: actors that would wait for each other for ever are told which; those that only wait long are not",
+          "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> subject = world.ref(), second = world.At(world.second);
+    CHECK(subject.Call<&Subject::AwaitSleep>(second, 350).Get().ok());
+    Monotonic start = MonotonicNow();
+    Future<std::string> blocks = subject.Call<&Subject::BlockAround>(second, subject);
+    Future<std::string> awaits = second.Call<&Subject::AskAround>(subject, second);
+    int told = 0;
+    for (const absl::Status& status : {blocks.Get().status(), awaits.Get().status()}) {
+      if (status.ok()) continue;  // The other one was told, and was free then.
+      ++told;
+      CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+      std::string text(status.message());
+      CHECK(text.find("for ever: job/s") != std::string::npos);
+      CHECK(text.find("job/second/0#5") != std::string::npos);
+      CHECK(text.find("job/subject/0#5") != std::string::npos);
+    }
+    CHECK(told >= 1);
+    CHECK(MonotonicNow() - start < absl::Seconds(10));  // Of a deadline of a minute.
+    CHECK(subject.Call<&Subject::BlockOnRef>(second, "free").Get().value() == "free");
+    CHECK(second.Call<&Subject::BlockOnRef>(subject, "free").Get().value() == "free");
   });
 }
 
@@ -173,89 +266,6 @@ TEST_CASE("Contract: a stream that is left, late or cut ends its producer", "[co
     REQUIRE(cut.Next().Get().value() == 0);
     CHECK(world.side().cells[0]->Stop("enough", MonotonicNow() + absl::Seconds(10)));
     CHECK(ended(before + 3) == before + 3);
-  });
-}
-
-TEST_CASE("Contract: calls that may be repeated have one effect each, in order, whatever the connection loses",
-          "[contract]") {
-  OverEachConnection([](World& world) {
-    for (int round = 0; round < 10; ++round) {
-      std::vector<Future<void>> calls;
-      for (int64_t n = 0; n < 20; ++n) {
-        calls.push_back(world.ref().Call<&Subject::NextRepeated>(20 * round + n));
-        if (n == 5) {
-          PauseFor(absl::Milliseconds(round % 3));
-          world.callee->CutConnections();
-        }
-      }
-      for (Future<void>& call : calls) {
-        absl::Status status = call.Get();
-        INFO("round " << round << ": " << status);
-        REQUIRE(status.ok());
-      }
-    }
-    CHECK(world.ref().Call<&Subject::Count>().Get().value() == 200);
-  });
-}
-
-TEST_CASE("Contract: a repeated call never reaches another life, and is given up with its process", "[contract]") {
-  OverEachConnection([](World& world) {
-    Future<int64_t> open = world.ref().Call<&Subject::GateRepeated>();
-    PauseFor(absl::Milliseconds(20));
-    world.callee->CutConnections();
-    CHECK(open.Get(MonotonicNow() + absl::Milliseconds(100)).status().code() == absl::StatusCode::kDeadlineExceeded);
-    v1::ExitCause cause;
-    cause.set_text("gone");
-    world.caller->transport->MarkDead(world.address.life, cause);
-    CHECK(CallErrorKindOf(open.Get().status()) == v1::CallError::CALL_DIED);
-  });
-}
-
-TEST_CASE("Contract: calls in flight end as 'may have run' when the connection breaks, and the next call dials again",
-          "[contract]") {
-  OverEachConnection([](World& world) {
-    Future<int64_t> open = world.ref().Call<&Subject::Gate>();
-    REQUIRE(world.ref().Call<&Subject::Echo>("x").Get().ok());
-    world.callee->CutConnections();
-    absl::Status cut = open.Get().status();
-    CHECK(CallErrorKindOf(cut) == v1::CallError::CALL_UNAVAILABLE);
-    CHECK(std::string(cut.message()).find("may have run") != std::string::npos);
-    const Monotonic end = MonotonicNow() + absl::Seconds(5);
-    while (!world.ref().Call<&Subject::Echo>("x").Get().ok() && MonotonicNow() < end) {
-      PauseFor(absl::Milliseconds(10));
-    }
-    CHECK(world.ref().Call<&Subject::Echo>("x").Get().ok());
-  });
-}
-
-TEST_CASE("Contract: a death that is known ends open calls with its cause, refuses later ones, and is told",
-          "[contract]") {
-  OverEach([](World& world) {
-    std::atomic<int> told{0};
-    world.caller->transport->Watch(world.address, [&told](const ActorLife& life, const v1::ExitCause& cause) {
-      if (life.incarnation == 5 && cause.signal() == 9) ++told;
-    });
-    uint64_t unwanted =
-        world.caller->transport->Watch(world.address, [&told](const ActorLife&, const v1::ExitCause&) { told = 100; });
-    world.caller->transport->Unwatch(unwanted);
-    Future<int64_t> open = world.ref().Call<&Subject::Gate>();
-    StreamReader<int64_t> numbers = world.ref().Stream<&Subject::Numbers>(1'000'000, "");
-    REQUIRE(numbers.Next().Get().value() == 0);
-    v1::ExitCause cause;
-    cause.set_signal(9);
-    cause.set_text("killed by signal 9");
-    world.caller->transport->MarkDead(world.address.life, cause);
-    absl::StatusOr<std::optional<int64_t>> item = numbers.Next().Get();
-    while (item.ok()) item = numbers.Next().Get();
-    for (const absl::Status& status :
-         {open.Get().status(), item.status(), world.ref().Call<&Subject::Echo>("x").Get().status()}) {
-      CHECK(CallErrorKindOf(status) == v1::CallError::CALL_DIED);
-      CHECK(CallErrorOf(status).cause().signal() == 9);
-    }
-    CHECK(world.ref().Send<&Subject::Echo>("x").code() == absl::StatusCode::kUnavailable);
-    CHECK(told == 1);
-    world.caller->transport->Watch(world.address, [&told](const ActorLife&, const v1::ExitCause&) { ++told; });
-    CHECK(told == 2);
   });
 }
 

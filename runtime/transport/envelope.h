@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,20 +22,29 @@ struct CallRoute {
 };
 
 struct Envelope {
-  enum class Kind : uint8_t { kNone, kCall, kReply, kItem, kGrant, kCancel, kAck };
+  enum class Kind : uint8_t { kNone, kCall, kReply, kItem, kGrant, kCancel, kAck, kProbe, kConfirm, kChunk, kCredit };
 
   Kind kind = Kind::kNone;
   bool streams = false;                    // A call: items are wanted, `items` and `item_bytes` of them at first.
   bool repeats = false;                    // A call: it may come again, as (caller, number).
-  uint64_t call_id = 0;                    // All but acks; 0: a call without a reply.
+  uint64_t call_id = 0;                    // Calls and what answers or follows them; 0: a call without a reply.
   std::shared_ptr<const CallRoute> route;  // Calls; cancels, without a method.
-  std::string bytes;                       // Calls: the arguments. Replies: the result. Items: the value.
+  std::string bytes;                       // Calls: the arguments. Replies: the result. Items: the value. Probes.
   absl::Duration timeout;                  // Calls.
-  uint64_t items = 0;                      // Grants, calls of streams.
+  uint64_t items = 0;                      // Grants, calls of streams. Chunks: bytes in all. Credits: bytes.
   uint64_t item_bytes = 0;                 // Grants, calls of streams.
   uint64_t caller = 0;                     // Acks, calls that repeat.
   uint64_t number = 0;                     // Acks, calls that repeat.
-  absl::Status status;                     // Replies: with its CallError.
+  absl::Status status;                     // Replies: with its CallError. Credits: why the payload is refused.
+  uint64_t transfer = 0;                   // Chunks, credits; what follows its payload, which came as those chunks.
 };
+
+// An encoded CircleProbe, on its way along calls or back.
+inline Envelope ProbeEnvelope(Envelope::Kind kind, std::string probe) {
+  Envelope envelope;
+  envelope.kind = kind;
+  envelope.bytes = std::move(probe);
+  return envelope;
+}
 
 }  // namespace troupe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/actor/call_error.h"
 #include "runtime/base/status.h"
@@ -11,7 +12,21 @@
 namespace troupe {
 namespace {
 
-enum Tag : uint8_t { kCall = 1, kReply, kItem, kGrant, kCancel, kAck, kError, kRoute };
+enum Tag : uint8_t {
+  kCall = 1,
+  kReply,
+  kItem,
+  kGrant,
+  kCancel,
+  kAck,
+  kError,
+  kRoute,
+  kProbe,
+  kConfirm,
+  kChunk,
+  kCredit,
+  kPayload,
+};
 constexpr uint8_t kStreams = 1, kRepeats = 2;
 
 void PutLife(const ActorLife& life, std::string& out) {
@@ -49,6 +64,13 @@ ActorLife TakeLife(FieldReader& fields) {
   return life;
 }
 
+void PutStatus(const absl::Status& status, std::string& out) {
+  std::string message = MessageOf(status);
+  PutNumber(static_cast<uint8_t>(status.raw_code()), out);
+  PutNumber(static_cast<uint32_t>(message.size()), out);
+  out.append(message);
+}
+
 void WriteReply(const Envelope& envelope, std::string& out) {
   if (envelope.status.ok()) {
     RecordScope record(kReply, out);
@@ -57,22 +79,25 @@ void WriteReply(const Envelope& envelope, std::string& out) {
     return;
   }
   RecordScope record(kError, out);
-  std::string message = MessageOf(envelope.status);
   PutNumber(envelope.call_id, out);
-  PutNumber(static_cast<uint8_t>(envelope.status.raw_code()), out);
-  PutNumber(static_cast<uint32_t>(message.size()), out);
-  out.append(message);
+  PutStatus(envelope.status, out);
   out.append(CallErrorOf(envelope.status).SerializeAsString());
 }
 
-absl::StatusOr<absl::Status> TakeError(FieldReader& fields) {
+absl::Status TakeStatus(FieldReader& fields) {
   auto code = fields.Take<uint8_t>();
   std::string message = fields.TakeBytes(fields.Take<uint32_t>());
+  if (code == 0) return absl::OkStatus();
+  bool known = code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message);
+}
+
+absl::StatusOr<absl::Status> TakeError(FieldReader& fields) {
+  absl::Status status = TakeStatus(fields);
+  if (status.ok()) status = absl::UnknownError("");
   v1::CallError error;
   if (!error.ParseFromString(fields.TakeRest())) return absl::InvalidArgumentError("an error whose kind is not one");
-  bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
-  return WithCallError(absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
-                       error);
+  return WithCallError(status, error);
 }
 
 }  // namespace
@@ -94,6 +119,11 @@ uint32_t EnvelopeWriter::RouteOf(const std::shared_ptr<const CallRoute>& route, 
 }
 
 void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
+  bool is_transfer = envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit;
+  if (envelope.transfer != 0 && !is_transfer) {
+    RecordScope record(kPayload, out);
+    PutNumber(envelope.transfer, out);
+  }
   switch (envelope.kind) {
     case Envelope::Kind::kNone:
       return;
@@ -137,6 +167,24 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
       for (uint64_t field : {envelope.caller, envelope.number}) PutNumber(field, out);
       return;
     }
+    case Envelope::Kind::kProbe:
+    case Envelope::Kind::kConfirm: {
+      RecordScope record(envelope.kind == Envelope::Kind::kProbe ? kProbe : kConfirm, out);
+      out.append(envelope.bytes);
+      return;
+    }
+    case Envelope::Kind::kChunk: {
+      RecordScope record(kChunk, out);
+      for (uint64_t field : {envelope.transfer, envelope.items}) PutNumber(field, out);
+      out.append(envelope.bytes);
+      return;
+    }
+    case Envelope::Kind::kCredit: {
+      RecordScope record(kCredit, out);
+      for (uint64_t field : {envelope.transfer, envelope.items}) PutNumber(field, out);
+      PutStatus(envelope.status, out);
+      return;
+    }
   }
 }
 
@@ -157,36 +205,48 @@ absl::Status EnvelopeReader::ReadRoute(std::string_view record) {
 }
 
 absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
+  absl::StatusOr<Envelope> envelope = ReadOne(record);
+  if (transfer_ != 0 && envelope.ok() && envelope->kind != Envelope::Kind::kNone && envelope->transfer == 0) {
+    envelope->transfer = std::exchange(transfer_, 0);
+  }
+  return envelope;
+}
+
+absl::StatusOr<Envelope> EnvelopeReader::ReadCall(FieldReader& fields) {
+  Envelope envelope;
+  envelope.kind = Envelope::Kind::kCall;
+  auto flags = fields.Take<uint8_t>();
+  auto route = fields.Take<uint32_t>();
+  envelope.call_id = fields.Take<uint64_t>();
+  envelope.timeout = absl::Nanoseconds(fields.Take<int64_t>());
+  if (flags > (kStreams | kRepeats)) return absl::InvalidArgumentError("a call with a flag that is not known");
+  envelope.streams = (flags & kStreams) != 0;
+  envelope.repeats = (flags & kRepeats) != 0;
+  if (envelope.streams) {
+    envelope.items = fields.Take<uint64_t>();
+    envelope.item_bytes = fields.Take<uint64_t>();
+  }
+  if (envelope.repeats) {
+    envelope.caller = fields.Take<uint64_t>();
+    envelope.number = fields.Take<uint64_t>();
+  }
+  envelope.bytes = fields.TakeRest();
+  if (absl::Status end = fields.End("a call"); !end.ok()) return end;
+  if (route >= routes_.size()) {
+    return absl::InvalidArgumentError("a call on route " + std::to_string(route) + ", which is not known");
+  }
+  envelope.route = routes_[route];
+  return envelope;
+}
+
+absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record) {
   if (record.empty()) return absl::InvalidArgumentError("an empty message");
   Envelope envelope;
   auto tag = static_cast<uint8_t>(record[0]);
   FieldReader fields(record.substr(1));
   switch (tag) {
-    case kCall: {
-      envelope.kind = Envelope::Kind::kCall;
-      auto flags = fields.Take<uint8_t>();
-      auto route = fields.Take<uint32_t>();
-      envelope.call_id = fields.Take<uint64_t>();
-      envelope.timeout = absl::Nanoseconds(fields.Take<int64_t>());
-      if (flags > (kStreams | kRepeats)) return absl::InvalidArgumentError("a call with a flag that is not known");
-      envelope.streams = (flags & kStreams) != 0;
-      envelope.repeats = (flags & kRepeats) != 0;
-      if (envelope.streams) {
-        envelope.items = fields.Take<uint64_t>();
-        envelope.item_bytes = fields.Take<uint64_t>();
-      }
-      if (envelope.repeats) {
-        envelope.caller = fields.Take<uint64_t>();
-        envelope.number = fields.Take<uint64_t>();
-      }
-      envelope.bytes = fields.TakeRest();
-      if (absl::Status end = fields.End("a call"); !end.ok()) return end;
-      if (route >= routes_.size()) {
-        return absl::InvalidArgumentError("a call on route " + std::to_string(route) + ", which is not known");
-      }
-      envelope.route = routes_[route];
-      return envelope;
-    }
+    case kCall:
+      return ReadCall(fields);
     case kReply:
     case kItem:
       envelope.kind = tag == kReply ? Envelope::Kind::kReply : Envelope::Kind::kItem;
@@ -217,6 +277,27 @@ absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
       envelope.caller = fields.Take<uint64_t>();
       envelope.number = fields.Take<uint64_t>();
       break;
+    case kProbe:
+    case kConfirm:
+      envelope.kind = tag == kProbe ? Envelope::Kind::kProbe : Envelope::Kind::kConfirm;
+      envelope.bytes = fields.TakeRest();
+      break;
+    case kChunk:
+    case kCredit:
+      envelope.kind = tag == kChunk ? Envelope::Kind::kChunk : Envelope::Kind::kCredit;
+      envelope.transfer = fields.Take<uint64_t>();
+      envelope.items = fields.Take<uint64_t>();
+      if (tag == kChunk) {
+        envelope.bytes = fields.TakeRest();
+      } else {
+        envelope.status = TakeStatus(fields);
+      }
+      if (envelope.transfer == 0) return absl::InvalidArgumentError("a part of no payload");
+      break;
+    case kPayload:
+      transfer_ = fields.Take<uint64_t>();
+      if (absl::Status end = fields.End("a payload's number"); !end.ok()) return end;
+      return envelope;
     case kRoute:
       if (absl::Status status = ReadRoute(record.substr(1)); !status.ok()) return status;
       return envelope;

@@ -10,6 +10,10 @@
 //   5 cancel  u64 call_id | life
 //   6 ack     u64 caller | u64 number
 //   7 error   u64 call_id | u8 code | u32 length, the message | the CallError as protobuf: a reply that is none
+//   9 probe, 10 confirm   a WaitProbe as protobuf
+//   11 chunk  u64 transfer | u64 total_bytes | the bytes
+//   12 credit u64 transfer | u64 bytes | u8 code | u32 length, the message
+//   13 payload  u64 transfer: what the next record's payload came as
 //   8 route   u32 route | life | text method: what calls mean by that number from here on
 //   life:     text job | text role | i32 replica | u64 incarnation
 //
@@ -27,6 +31,8 @@
 #include "runtime/transport/envelope.h"
 
 namespace troupe {
+
+class FieldReader;
 
 class EnvelopeWriter {
  public:
@@ -49,8 +55,11 @@ class EnvelopeReader {
   absl::StatusOr<Envelope> Read(std::string_view record);
 
  private:
+  absl::StatusOr<Envelope> ReadOne(std::string_view record);
+  absl::StatusOr<Envelope> ReadCall(FieldReader& fields);
   absl::Status ReadRoute(std::string_view record);
   std::vector<std::shared_ptr<const CallRoute>> routes_;
+  uint64_t transfer_ = 0;  // Of the next envelope.
 };
 
 }  // namespace troupe

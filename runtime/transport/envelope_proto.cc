@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/actor/call_error.h"
+#include "runtime/base/status.h"
 #include "runtime/rpc/status.h"
 
 namespace troupe {
@@ -74,6 +75,8 @@ void TakeReply(v1::ActorReply& reply, Envelope& envelope) {
 
 v1::Envelope ToProto(Envelope&& envelope) {
   v1::Envelope proto;
+  bool is_transfer = envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit;
+  if (!is_transfer) proto.set_transfer(envelope.transfer);
   switch (envelope.kind) {
     case Envelope::Kind::kNone:
       break;
@@ -96,6 +99,22 @@ v1::Envelope ToProto(Envelope&& envelope) {
       break;
     case Envelope::Kind::kAck:
       Put(envelope, *proto.mutable_ack()->mutable_key());
+      break;
+    case Envelope::Kind::kChunk:
+      proto.mutable_chunk()->set_transfer(envelope.transfer);
+      proto.mutable_chunk()->set_total_bytes(envelope.items);
+      proto.mutable_chunk()->set_bytes(std::move(envelope.bytes));
+      break;
+    case Envelope::Kind::kCredit:
+      proto.mutable_credit()->set_transfer(envelope.transfer);
+      proto.mutable_credit()->set_bytes(envelope.items);
+      if (!envelope.status.ok()) *proto.mutable_credit()->mutable_refused() = ToErrorStatus(envelope.status);
+      break;
+    case Envelope::Kind::kProbe:
+      static_cast<void>(proto.mutable_probe()->ParseFromString(envelope.bytes));
+      break;
+    case Envelope::Kind::kConfirm:
+      static_cast<void>(proto.mutable_confirm()->ParseFromString(envelope.bytes));
       break;
   }
   return proto;
@@ -122,8 +141,32 @@ Envelope FromProto(v1::Envelope&& proto) {
   } else if (proto.has_ack()) {
     envelope.kind = Envelope::Kind::kAck;
     Take(proto.ack().key(), envelope);
+  } else if (proto.has_chunk()) {
+    envelope.kind = Envelope::Kind::kChunk;
+    envelope.transfer = proto.chunk().transfer();
+    envelope.items = proto.chunk().total_bytes();
+    envelope.bytes = std::move(*proto.mutable_chunk()->mutable_bytes());
+    return envelope;
+  } else if (proto.has_credit()) {
+    envelope.kind = Envelope::Kind::kCredit;
+    envelope.transfer = proto.credit().transfer();
+    envelope.items = proto.credit().bytes();
+    envelope.status = FromErrorStatus(proto.credit().refused());
+    return envelope;
+  } else if (proto.has_probe()) {
+    envelope = ProbeEnvelope(Envelope::Kind::kProbe, proto.probe().SerializeAsString());
+  } else if (proto.has_confirm()) {
+    envelope = ProbeEnvelope(Envelope::Kind::kConfirm, proto.confirm().SerializeAsString());
   }
+  envelope.transfer = proto.transfer();
   return envelope;
+}
+
+absl::Status TakeEnvelopes(v1::Frame& frame, EnvelopeSink& sink) {
+  for (v1::Envelope& envelope : *frame.mutable_envelopes()) {
+    TROUPE_RETURN_IF_ERROR(sink.Take(FromProto(std::move(envelope))));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace troupe

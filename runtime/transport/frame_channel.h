@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FrameChannel: carries envelopes to one other process, in order, and brings the other's: a gRPC stream
-// (grpc_channel.h) or a pair of rings (ring_hub.h). EnvelopeSink: the session above it.
+// FrameChannel: carries envelopes to one other process, in order, and brings the other's: a session over gRPC streams
+// (grpc_channel.h) or a pair of rings (ring_hub.h). It outlives connections that break. EnvelopeSink: the session of
+// calls above it.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,10 +14,13 @@ class EnvelopeSink {
  public:
   virtual ~EnvelopeSink() = default;
 
-  // The other process has said who it is. Before the first Take.
+  // The other process is there: what is sent from here on may arrive. Before the first Take.
   virtual void Greeted() {}
   // One at a time, in the other's order. Not OK: the channel ends with that.
   virtual absl::Status Take(Envelope&& envelope) = 0;
+  // The connection broke, and the channel tries to go on on another one: Resumed or Ended follows. Of a dialed one.
+  virtual void Broken(const absl::Status&) {}
+  virtual void Resumed() {}
   // Once; little is taken after it.
   virtual void Ended(const absl::Status& why) = 0;
 };
@@ -31,6 +35,8 @@ class FrameChannel {
   virtual void SendAlways(Envelope&& envelope) = 0;
   // Any thread: ends it; the other process is told why, if it can be.
   virtual void End(const absl::Status& why) = 0;
+  // Any thread: ends it if it has not been connected since that time.
+  virtual void GiveUp(Monotonic) {}
 
   // Takes what comes on this thread until `future` is set or the deadline; returns at once where that cannot be done.
   virtual void WaitReading(internal::FutureBase&, Monotonic) {}

@@ -1,54 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport/grpc_channel.h"
 
+#include <grpc/support/time.h>
+
 #include <utility>
 
+#include "runtime/base/status.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/random.h"
 #include "runtime/rpc/status.h"
 #include "runtime/transport/envelope_proto.h"
 
 namespace troupe {
 namespace {
 
-// Hands what is no hello to the session.
-absl::Status TakeEnvelopes(v1::Frame& frame, EnvelopeSink& sink) {
-  for (v1::Envelope& envelope : *frame.mutable_envelopes()) {
-    if (envelope.has_hello()) continue;
-    if (absl::Status taken = sink.Take(FromProto(std::move(envelope))); !taken.ok()) return taken;
-  }
-  return absl::OkStatus();
+// After an attempt to dial again that failed.
+constexpr int kRedialPauseMs = 50;
+
+// What a stream that broke ends with; others are the other side's word.
+bool MayComeBack(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || absl::IsInternal(status) ||
+         absl::IsUnknown(status);
 }
 
 }  // namespace
 
-std::shared_ptr<FrameChannel> GrpcClientChannel::Open(std::shared_ptr<grpc::Channel> channel,
-                                                      const std::string& process_name, FrameLimits limits, bool patient,
-                                                      std::shared_ptr<EnvelopeSink> sink) {
-  std::shared_ptr<GrpcClientChannel> stream(new GrpcClientChannel(std::move(channel), limits, std::move(sink)));
-  stream->self_ = stream;
-  {
-    MutexLock lock(stream->mutex_);
-    stream->queue_.PushHello(process_name);
-    stream->write_frame_ = *stream->queue_.NextFrame();
+class GrpcClientChannel::Link final : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
+ public:
+  Link(std::shared_ptr<GrpcClientChannel> channel, v1::Frame hello, bool patient)
+      : channel_(std::move(channel)), hello_(std::move(hello)) {
+    context_.set_wait_for_ready(patient);
   }
-  stream->context_.set_wait_for_ready(patient);
-  stream->stub_->async()->Connect(&stream->context_, stream.get());
-  stream->AddHold();  // Send writes from threads that are not gRPC's; given back when the reading side has ended.
-  stream->StartRead(&stream->read_frame_);
-  stream->StartWrite(&stream->write_frame_);
-  stream->StartCall();
-  return stream;
+
+  // Holds itself until OnDone.
+  void Begin(std::shared_ptr<Link> self, v1::ActorTransport::Stub& stub) {
+    self_ = std::move(self);
+    stub.async()->Connect(&context_, this);
+    AddHold();  // Frames are written from threads that are not gRPC's; given back when the reading has ended.
+    StartRead(&read_frame_);
+    StartWrite(&hello_);
+    StartCall();
+  }
+  // While the channel is open on this link, and nothing else is written.
+  void Write(std::shared_ptr<const v1::Frame> frame) {
+    write_frame_ = std::move(frame);
+    StartWrite(write_frame_.get());
+  }
+  void SayGoodbye() {
+    auto goodbye = std::make_shared<v1::Frame>();
+    goodbye->set_ends_session(true);
+    Write(std::move(goodbye));
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  bool greeted = false;    // The other side's hello has come. Of the reading side.
+  bool connected = false;  // The hello was written. Of the writing side, and when it is done.
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      error_ = channel_->TakeFrame(*this, read_frame_);
+      if (error_.ok()) return StartRead(&read_frame_);
+      if (absl::IsInvalidArgument(error_) || absl::IsDataLoss(error_)) ++channel_->options_.counters->refused_frames;
+      context_.TryCancel();
+    }
+    {
+      MutexLock lock(channel_->mutex_);
+      channel_->open_ = false;
+      channel_->away_since_ = MonotonicNow();
+    }
+    RemoveHold();
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return;  // The reading side learns why; nothing more is written.
+    if (std::exchange(connected, true)) return channel_->Written();
+    channel_->HelloWritten();
+  }
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<Link> self = std::move(self_);
+    std::shared_ptr<GrpcClientChannel> channel = std::move(channel_);
+    bool ended = context_.GetServerTrailingMetadata().count(kEndedTrailer) > 0;
+    absl::Status why = error_.ok() ? FromGrpc(status) : error_;
+    if (why.ok()) why = absl::UnavailableError("the other process closed the connection");
+    channel->LinkEnded(*this, why, ended || !error_.ok() || !MayComeBack(why));
+  }
+
+  std::shared_ptr<GrpcClientChannel> channel_;
+  std::shared_ptr<Link> self_;
+  grpc::ClientContext context_;
+  const v1::Frame hello_;
+  std::shared_ptr<const v1::Frame> write_frame_;
+  v1::Frame read_frame_;
+  absl::Status error_;  // Of what came.
+};
+
+std::shared_ptr<FrameChannel> GrpcClientChannel::Open(const std::shared_ptr<grpc::Channel>& channel,
+                                                      GrpcChannelOptions options, std::shared_ptr<EnvelopeSink> sink) {
+  bool patient = options.patient;
+  std::shared_ptr<GrpcClientChannel> opened(new GrpcClientChannel(channel, std::move(options), std::move(sink)));
+  opened->Dial(patient);
+  return opened;
 }
 
-GrpcClientChannel::GrpcClientChannel(std::shared_ptr<grpc::Channel> channel, FrameLimits limits,
+GrpcClientChannel::GrpcClientChannel(const std::shared_ptr<grpc::Channel>& channel, GrpcChannelOptions options,
                                      std::shared_ptr<EnvelopeSink> sink)
-    : stub_(v1::ActorTransport::NewStub(std::move(channel))), sink_(std::move(sink)), queue_(limits) {}
+    : stub_(v1::ActorTransport::NewStub(channel)),
+      options_(std::move(options)),
+      session_id_(RandomUint64() | 1),
+      sink_(std::move(sink)),
+      session_(options_.limits),
+      away_since_(MonotonicNow()) {}
+
+void GrpcClientChannel::Dial(bool patient) {
+  std::shared_ptr<Link> link;
+  bool ending = false;
+  {
+    MutexLock lock(mutex_);
+    v1::Frame hello = session_.Hello(options_.process_name, session_id_, ++epoch_);
+    greets_ = true;
+    heard_ = false;
+    link = link_ = std::make_shared<Link>(shared_from_this(), std::move(hello), patient);
+    ending = ending_;
+  }
+  link->Begin(link, *stub_);
+  if (ending) link->Cancel();
+}
+
+// Never patient: what cannot be reached is to say why, so that the session of a process that has ended is not waited
+// for.
+void GrpcClientChannel::DialLater() {
+  alarm_ = std::make_unique<grpc::Alarm>();
+  gpr_timespec pause = gpr_time_from_millis(kRedialPauseMs, GPR_TIMESPAN);
+  alarm_->Set(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), pause), [self = shared_from_this()](bool) mutable {
+    std::shared_ptr<GrpcClientChannel> channel = std::move(self);  // The alarm keeps this function.
+    channel->Dial(false);
+  });
+}
 
 absl::Status GrpcClientChannel::Send(Envelope&& envelope) {
   v1::Envelope proto = ToProto(std::move(envelope));
   {
     MutexLock lock(mutex_);
-    if (closed_) return absl::UnavailableError("the connection has just ended");
-    if (!queue_.Push(std::move(proto))) {
+    if (ending_) return absl::UnavailableError("the connection has just ended");
+    if (!session_.Push(std::move(proto))) {
       return absl::ResourceExhaustedError("the queue to the other process is full");
     }
   }
@@ -60,169 +154,142 @@ void GrpcClientChannel::SendAlways(Envelope&& envelope) {
   v1::Envelope proto = ToProto(std::move(envelope));
   {
     MutexLock lock(mutex_);
-    if (closed_) return;
-    queue_.PushAlways(std::move(proto));
+    if (ending_) return;
+    session_.PushAlways(std::move(proto));
   }
   WriteNext();
 }
 
-void GrpcClientChannel::End(const absl::Status&) { context_.TryCancel(); }
-
 void GrpcClientChannel::WriteNext() {
+  std::shared_ptr<const v1::Frame> frame;
+  std::shared_ptr<Link> link;
   {
     MutexLock lock(mutex_);
-    if (writing_ || closed_) return;
-    std::optional<v1::Frame> next = queue_.NextFrame();
-    if (!next.has_value()) return;
+    if (writing_ || !open_ || ending_) return;
+    frame = session_.Next();
+    if (frame == nullptr) return;
     writing_ = true;
-    write_frame_ = *std::move(next);
-    AddHold();  // The one of Open is still there, because it is not closed.
+    link = link_;
+    link->AddHold();  // The one of Begin is still there, because the channel is open.
   }
-  StartWrite(&write_frame_);
-  RemoveHold();
+  link->Write(std::move(frame));
+  link->RemoveHold();
 }
 
-void GrpcClientChannel::OnWriteDone(bool ok) {
-  if (!ok) return;  // The reading side learns why; nothing more is written.
+void GrpcClientChannel::HelloWritten() {
+  if (!std::exchange(greeted_, true)) sink_->Greeted();
   {
     MutexLock lock(mutex_);
-    std::optional<v1::Frame> next = queue_.NextFrame();
-    writing_ = next.has_value();
-    if (!writing_) return;
-    write_frame_ = *std::move(next);
+    greets_ = false;
+    open_ = epoch_ == 1 || heard_;  // Later, what the other side has is to be heard first.
   }
-  StartWrite(&write_frame_);
+  WriteNext();
 }
 
-absl::Status GrpcClientChannel::TakeFrame() {
-  bool greeted = checker_.greeted();
-  if (absl::Status status = checker_.Check(read_frame_); !status.ok()) return status;
-  if (!greeted) sink_->Greeted();
-  return TakeEnvelopes(read_frame_, *sink_);
-}
-
-void GrpcClientChannel::OnReadDone(bool ok) {
-  if (ok) {
-    read_error_ = TakeFrame();
-    if (read_error_.ok()) return StartRead(&read_frame_);
-    context_.TryCancel();
-  }
+void GrpcClientChannel::Written() {
+  std::shared_ptr<const v1::Frame> frame;
+  std::shared_ptr<Link> link;
+  bool goodbye = false;
   {
     MutexLock lock(mutex_);
-    closed_ = true;
+    if (open_ && !ending_) frame = session_.Next();
+    goodbye = std::exchange(says_goodbye_, false);
+    writing_ = frame != nullptr || goodbye;
+    link = link_;
   }
-  RemoveHold();
+  if (frame != nullptr) link->Write(std::move(frame));
+  if (goodbye) link->SayGoodbye();
 }
 
-void GrpcClientChannel::OnDone(const grpc::Status& status) {
-  std::shared_ptr<GrpcClientChannel> self = std::move(self_);
+absl::Status GrpcClientChannel::TakeHello(const v1::Frame& frame) {
+  absl::StatusOr<v1::TransportHello> hello = FrameSession::HelloOf(frame);
+  if (!hello.ok()) return hello.status();
+  bool resumed = false;
+  {
+    MutexLock lock(mutex_);
+    if (hello->session() != session_id_ || hello->epoch() != epoch_) {
+      return absl::InvalidArgumentError("the other process greets for another session");
+    }
+    resumed = epoch_ > 1;
+    away_told_ = false;
+    if (resumed) {
+      TROUPE_RETURN_IF_ERROR(session_.Begin(hello->received()));
+      heard_ = true;
+      open_ = !greets_;
+    }
+  }
+  if (!resumed) return absl::OkStatus();
+  ++options_.counters->resumed;
+  sink_->Resumed();
+  WriteNext();
+  return absl::OkStatus();
+}
+
+absl::Status GrpcClientChannel::TakeFrame(Link& link, v1::Frame& frame) {
+  if (!std::exchange(link.greeted, true)) return TakeHello(frame);
+  absl::StatusOr<bool> takes = false;
+  {
+    MutexLock lock(mutex_);
+    uint64_t before = session_.duplicates();
+    takes = session_.Take(frame);
+    options_.counters->duplicate_frames += session_.duplicates() - before;
+  }
+  if (!takes.ok()) return takes.status();
+  if (*takes) TROUPE_RETURN_IF_ERROR(TakeEnvelopes(frame, *sink_));
+  WriteNext();  // An acknowledgement may be owed, or what waited for one goes on.
+  return absl::OkStatus();
+}
+
+void GrpcClientChannel::LinkEnded(const Link& link, absl::Status why, bool final) {
+  bool was_there = link.connected && link.greeted, tell = false;
+  {
+    MutexLock lock(mutex_);
+    open_ = writing_ = says_goodbye_ = false;
+    link_ = nullptr;
+    if (ending_ && !end_status_.ok()) why = end_status_;
+    final = final || ending_ || !greeted_ || (!was_there && NobodyListens(why));
+    ending_ = final;
+    tell = !std::exchange(away_told_, true);
+  }
+  if (!final) {
+    if (tell) {
+      ++options_.counters->broken;
+      sink_->Broken(why);
+    }
+    return was_there ? Dial(false) : DialLater();
+  }
   std::shared_ptr<EnvelopeSink> sink = std::move(sink_);
-  absl::Status why = read_error_.ok() ? FromGrpc(status) : read_error_;
-  if (why.ok()) why = absl::UnavailableError("the other process closed the connection");
   sink->Ended(why);
 }
 
-void GrpcServerChannel::Begin(const std::string& process_name, std::shared_ptr<EnvelopeSink> sink) {
-  absl::Status ended;
-  bool is_ended = false;
-  {
-    MutexLock lock(mutex_);
-    self_ = shared_from_this();
-    sink_ = sink;
-    is_ended = ending_;
-    ended = end_status_;
-    queue_.PushHello(process_name);
-    write_frame_ = *queue_.NextFrame();
-    writing_ = !is_ended;
-  }
-  if (is_ended) {
-    sink->Ended(ended);
-    return Finish(ToGrpc(ended));
-  }
-  StartWrite(&write_frame_);
-  StartRead(&read_frame_);
-}
-
-// No more reads or writes; Finish once the write that runs has ended.
-void GrpcServerChannel::End(const absl::Status& why) {
-  bool finish = false;
-  std::shared_ptr<EnvelopeSink> sink;
+void GrpcClientChannel::End(const absl::Status& why) {
+  std::shared_ptr<Link> link;
+  bool goodbye = false;
   {
     MutexLock lock(mutex_);
     if (ending_) return;
     ending_ = true;
     end_status_ = why;
-    finish = !writing_;
-    sink = sink_;  // OnDone may come while this thread is here.
-  }
-  if (sink != nullptr) sink->Ended(why);  // Else Begin tells it.
-  if (finish) Finish(ToGrpc(why));
-}
-
-void GrpcServerChannel::OnReadDone(bool ok) {
-  if (!ok) return End(absl::OkStatus());
-  if (absl::Status status = TakeFrame(); !status.ok()) return End(status);
-  {
-    MutexLock lock(mutex_);
-    if (ending_) return;
-    read_paused_ = queue_.over_limit();
-    if (read_paused_) return;
-  }
-  StartRead(&read_frame_);
-}
-
-absl::Status GrpcServerChannel::TakeFrame() {
-  if (absl::Status status = checker_.Check(read_frame_); !status.ok()) return status;
-  return TakeEnvelopes(read_frame_, *sink_);
-}
-
-absl::Status GrpcServerChannel::Send(Envelope&& envelope) {
-  v1::Envelope proto = ToProto(std::move(envelope));
-  {
-    MutexLock lock(mutex_);
-    if (ending_) return absl::UnavailableError("the connection has ended");
-    queue_.PushAlways(std::move(proto));
-    if (writing_) return absl::OkStatus();
-    writing_ = true;
-    write_frame_ = *queue_.NextFrame();
-  }
-  StartWrite(&write_frame_);
-  return absl::OkStatus();
-}
-
-void GrpcServerChannel::OnWriteDone(bool ok) {
-  bool read = false, write = false, finish = false, told = false;
-  absl::Status why;
-  {
-    MutexLock lock(mutex_);
-    writing_ = false;
-    told = ending_;
-    finish = ending_ || !ok;  // Asked for while this write ran, or the connection is gone.
-    if (finish) {
-      ending_ = true;
-      why = end_status_;
-    } else {
-      if (std::optional<v1::Frame> next = queue_.NextFrame(); next.has_value()) {
-        write = writing_ = true;
-        write_frame_ = *std::move(next);
-      }
-      read = read_paused_ && !queue_.over_limit();
-      if (read) read_paused_ = false;
+    link = link_;
+    says_goodbye_ = open_ && writing_;
+    goodbye = open_ && !writing_;
+    if (says_goodbye_ || link == nullptr) return;
+    if (goodbye) {
+      writing_ = true;
+      link->AddHold();
     }
   }
-  if (finish) {
-    if (!told) sink_->Ended(why);
-    return Finish(ToGrpc(why));
-  }
-  if (write) StartWrite(&write_frame_);
-  if (read) StartRead(&read_frame_);
+  if (!goodbye) return link->Cancel();
+  link->SayGoodbye();
+  link->RemoveHold();
 }
 
-void GrpcServerChannel::OnDone() {
-  std::shared_ptr<GrpcServerChannel> self = std::move(self_);
-  std::shared_ptr<EnvelopeSink> sink;  // Destroyed outside the lock.
-  MutexLock lock(mutex_);
-  sink.swap(sink_);
+void GrpcClientChannel::GiveUp(Monotonic since) {
+  {
+    MutexLock lock(mutex_);
+    if (open_ || away_since_ > since) return;
+  }
+  End(absl::DeadlineExceededError("the other process could not be reached again in time"));
 }
 
 }  // namespace troupe

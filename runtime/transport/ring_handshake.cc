@@ -22,6 +22,7 @@ std::string EncodeOffer(const RingOffer& offer) {
   PutNumber(offer.epoch, packet);
   PutText(offer.token.substr(0, kTextBytesMax), packet);
   PutText(offer.process.substr(0, kTextBytesMax), packet);
+  PutNumber(static_cast<uint8_t>(offer.resumes), packet);
   return packet;
 }
 
@@ -39,6 +40,9 @@ absl::StatusOr<RingOffer> DecodeOffer(std::string_view packet) {
   offer.epoch = fields.Take<uint64_t>();
   offer.token = fields.TakeText();
   offer.process = fields.TakeText();
+  auto resumes = fields.Take<uint8_t>();
+  if (resumes > 1) return absl::InvalidArgumentError("an offer of rings with a flag that is not known");
+  offer.resumes = resumes == 1;
   if (absl::Status end = fields.End("an offer of rings"); !end.ok()) return end;
   return offer;
 }

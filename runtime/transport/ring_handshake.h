@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two processes tell each other on the Unix socket beside their rings: the dialer's offer, with the rings' memory
-// as a descriptor; the other's answer; and of either, at the end, why.
+// as a descriptor unless it resumes; the other's answer; and of either, at the end, why.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace troupe {
 
 // Of rings, frames, records and of what stands here.
-inline constexpr uint32_t kRingVersion = 1;
+inline constexpr uint32_t kRingVersion = 2;
 inline constexpr size_t kRingPacketBytesMax = 8 << 10;
 
 struct RingOffer {
@@ -22,6 +22,8 @@ struct RingOffer {
   uint64_t epoch = 0;
   std::string token;
   std::string process;  // Name of the dialer, for people.
+  // The other has the rings of that epoch; the socket beside them broke, and this takes its place.
+  bool resumes = false;
 };
 
 // Errors of both: INVALID_ARGUMENT with what is wrong. FAILED_PRECONDITION: the dialer speaks another version.

@@ -8,87 +8,44 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
-#include "runtime/transport/envelope_codec.h"
+#include "runtime/transport/ring_channel.h"
 #include "runtime/transport/ring_handshake.h"
 
 namespace troupe {
 namespace {
 
-// A process that is stopped or hangs does not answer; gRPC is tried instead.
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(2);
 constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
 // Of a thread that would read while another one does.
 constexpr int kIdleTries = 4;
+// Of a dial whose socket breaks before the answer: gRPC instead would be for long.
+constexpr int kDialTries = 3;
 // After an accept that failed (out of descriptors).
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(50);
 
-absl::Status CheckUser(const UnixSocket& socket) {
+// Of a handshake that went no further; nothing in it was wrong.
+bool IsBreak(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+}
+
+}  // namespace
+
+absl::Status RingHub::CheckUser(const UnixSocket& socket) {
   TROUPE_ASSIGN_OR_RETURN(PeerCredentials peer, socket.Credentials());
   if (peer.uid == ::geteuid()) return absl::OkStatus();
   return absl::PermissionDeniedError("the other process is of user " + std::to_string(peer.uid));
 }
 
 // What is there. A side that closed with something unread makes the first look an error, before what it said.
-absl::StatusOr<UnixPacket> Take(UnixSocket& socket, Monotonic deadline) {
+absl::StatusOr<UnixPacket> RingHub::TakePacket(UnixSocket& socket, Monotonic deadline) {
   absl::StatusOr<UnixPacket> packet = socket.Receive(kRingPacketBytesMax, deadline);
   if (packet.ok() || absl::IsDeadlineExceeded(packet.status())) return packet;
   absl::StatusOr<UnixPacket> second = socket.Receive(kRingPacketBytesMax, Monotonic());
   return second.ok() ? std::move(second) : std::move(packet);
 }
 
-void Tell(UnixSocket& socket, const absl::Status& status) {
+void RingHub::Tell(UnixSocket& socket, const absl::Status& status) {
   static_cast<void>(socket.Send(EncodeRingStatus(status), {}, Monotonic()));
 }
-
-}  // namespace
-
-class RingChannel final : public FrameChannel,
-                          private internal::Waker,
-                          public std::enable_shared_from_this<RingChannel> {
- public:
-  // `served_by`: the hub whose idle threads may read it; null: none.
-  RingChannel(UnixSocket socket, std::unique_ptr<RingEnd> end, const RingPipeOptions& options, RingHub* served_by)
-      : served_by_(served_by),
-        socket_(std::move(socket)),
-        pipe_(std::move(end), options, [this](std::string_view record) { return TakeRecord(record); }) {}
-
-  absl::Status Send(Envelope&& envelope) override {
-    return pipe_.Send(false, [&](std::string& out) { writer_.Write(envelope, out); });
-  }
-  void SendAlways(Envelope&& envelope) override {
-    static_cast<void>(pipe_.Send(true, [&](std::string& out) { writer_.Write(envelope, out); }));
-  }
-  void End(const absl::Status& why) override { pipe_.End(why, false); }
-  void WaitReading(internal::FutureBase& future, Monotonic deadline) override {
-    if (!future.SetWaker(this)) return;
-    pipe_.ReadUntil([&future] { return future.IsSet(); }, deadline);
-    future.ClearWaker();
-  }
-
-  void SetSink(std::shared_ptr<EnvelopeSink> sink) { sink_ = std::move(sink); }
-  const std::shared_ptr<EnvelopeSink>& sink() const { return sink_; }
-  UnixSocket& socket() { return socket_; }
-  RingPipe& pipe() { return pipe_; }
-
- private:
-  absl::Status TakeRecord(std::string_view record) {
-    absl::StatusOr<Envelope> envelope = reader_.Read(record);
-    if (!envelope.ok()) return envelope.status();
-    if (served_by_ != nullptr && served_by_->busy_now_.load(std::memory_order_relaxed) != this) {
-      served_by_->SetBusy(this);
-    }
-    return envelope->kind == Envelope::Kind::kNone ? absl::OkStatus() : sink_->Take(*std::move(envelope));
-  }
-
-  void Wake() override { pipe_.WakeReader(); }
-
-  RingHub* const served_by_;
-  UnixSocket socket_;
-  EnvelopeWriter writer_;               // Under the pipe's lock for writing.
-  EnvelopeReader reader_;               // Of the thread that reads.
-  std::shared_ptr<EnvelopeSink> sink_;  // Set before anybody reads; until the end.
-  RingPipe pipe_;
-};
 
 std::shared_ptr<RingHub> RingHub::Create(RingHubOptions options) {
   return std::shared_ptr<RingHub>(new RingHub(std::move(options)));
@@ -109,11 +66,18 @@ absl::Status RingHub::Serve(const std::string& path, Accept accept) {
 
 void RingHub::Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, Dialed dialed) {
   absl::Status started = StartThread([this, path, sink = std::move(sink), dialed] {
-    absl::StatusOr<UnixSocket> socket = UnixSocket::Connect(path, UnixSocketKind::kSeqPacket);
-    if (!socket.ok()) return dialed(socket.status());
-    absl::StatusOr<std::unique_ptr<RingEnd>> end = Offer(*socket);
+    absl::StatusOr<UnixSocket> socket = absl::UnknownError("not dialed");
+    absl::StatusOr<std::unique_ptr<RingEnd>> end = absl::UnavailableError("not dialed");
+    uint64_t epoch = 0;
+    for (int tries = 0; tries < kDialTries && absl::IsUnavailable(end.status()); ++tries) {
+      socket = UnixSocket::Connect(path, UnixSocketKind::kSeqPacket);
+      if (!socket.ok()) return dialed(socket.status());
+      epoch = RandomUint64();
+      end = Offer(*socket, epoch);
+    }
     if (!end.ok()) return dialed(end.status());
-    auto channel = std::make_shared<RingChannel>(*std::move(socket), *std::move(end), options_.pipe, nullptr);
+    auto channel =
+        std::make_shared<RingChannel>(*std::move(socket), *std::move(end), options_.pipe, epoch, path, nullptr);
     channel->SetSink(sink);
     sink->Greeted();
     dialed(channel);
@@ -122,9 +86,9 @@ void RingHub::Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, 
   if (!started.ok()) dialed(started);
 }
 
-absl::StatusOr<UnixPacket> RingHub::Receive(UnixSocket& socket) {
-  for (const Monotonic limit = MonotonicNow() + kHandshakeTimeout; MonotonicNow() < limit;) {
-    absl::StatusOr<UnixPacket> packet = Take(socket, MonotonicNow() + kStopPoll);
+absl::StatusOr<UnixPacket> RingHub::Receive(UnixSocket& socket, absl::Duration timeout) {
+  for (const Monotonic limit = MonotonicNow() + timeout; MonotonicNow() < limit;) {
+    absl::StatusOr<UnixPacket> packet = TakePacket(socket, MonotonicNow() + kStopPoll);
     if (!absl::IsDeadlineExceeded(packet.status())) return packet;
     MutexLock lock(mutex_);
     if (stopping_) return absl::CancelledError("this process is stopping");
@@ -132,11 +96,11 @@ absl::StatusOr<UnixPacket> RingHub::Receive(UnixSocket& socket) {
   return absl::DeadlineExceededError("the other process did not answer on the rings' socket");
 }
 
-absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::Offer(UnixSocket& socket) {
+absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::Offer(UnixSocket& socket, uint64_t epoch) {
   TROUPE_RETURN_IF_ERROR(CheckUser(socket));
   RingOffer offer;
   offer.ring_bytes = options_.ring_bytes;
-  offer.epoch = RandomUint64();
+  offer.epoch = epoch;
   offer.token = options_.token;
   offer.process = options_.process_name;
   TROUPE_ASSIGN_OR_RETURN(SharedMemory memory,
@@ -152,20 +116,29 @@ absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::Offer(UnixSocket& socket) {
 }
 
 void RingHub::Answer(UnixSocket socket) {
-  absl::StatusOr<std::unique_ptr<RingEnd>> end = TakeOffer(socket);
+  std::vector<UniqueFd> fds;
+  absl::StatusOr<RingOffer> offer = TakeOffer(socket, fds);
+  if (offer.ok() && offer->resumes) {
+    absl::Status resumed = Reattach(socket, offer->epoch);
+    if (resumed.ok()) return;
+    ++options_.counters->refused_sessions;
+    return Tell(socket, resumed);
+  }
+  using End = absl::StatusOr<std::unique_ptr<RingEnd>>;
+  End end = offer.ok() ? TakeRings(*offer, std::move(fds)) : End(offer.status());
   if (!end.ok()) {
-    ++refused_;
+    if (!IsBreak(end.status())) ++options_.counters->refused_frames;
     return Tell(socket, end.status());
   }
   RingPipeOptions pipe = options_.pipe;
   pipe.pauses = true;
-  auto channel = std::make_shared<RingChannel>(std::move(socket), *std::move(end), pipe, this);
+  auto channel = std::make_shared<RingChannel>(std::move(socket), *std::move(end), pipe, offer->epoch, "", this);
   Accept accept;
   {
     MutexLock lock(mutex_);
     accept = accept_;
   }
-  std::shared_ptr<EnvelopeSink> sink = accept ? accept(channel) : nullptr;
+  std::shared_ptr<EnvelopeSink> sink = accept ? accept(channel, offer->process) : nullptr;
   if (sink == nullptr) return Tell(channel->socket(), absl::UnavailableError("the process is stopping"));
   channel->SetSink(sink);
   sink->Greeted();
@@ -173,17 +146,22 @@ void RingHub::Answer(UnixSocket socket) {
   Run(channel);
 }
 
-absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::TakeOffer(UnixSocket& socket) {
+absl::StatusOr<RingOffer> RingHub::TakeOffer(UnixSocket& socket, std::vector<UniqueFd>& fds) {
   TROUPE_RETURN_IF_ERROR(CheckUser(socket));
   TROUPE_ASSIGN_OR_RETURN(UnixPacket packet, Receive(socket));
   TROUPE_ASSIGN_OR_RETURN(RingOffer offer, DecodeOffer(packet.bytes));
   if (!EqualInConstantTime(offer.token, options_.token)) {
     return absl::UnauthenticatedError("the offer of rings does not carry this cluster's token");
   }
-  if (packet.fds.size() != 1) return absl::InvalidArgumentError("an offer of rings carries one descriptor");
+  fds = std::move(packet.fds);
+  return offer;
+}
+
+absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::TakeRings(const RingOffer& offer, std::vector<UniqueFd> fds) {
+  if (fds.size() != 1) return absl::InvalidArgumentError("an offer of rings carries one descriptor");
   if (offer.ring_bytes > kRingBytesMax) return absl::InvalidArgumentError("the rings offered are too large");
   TROUPE_ASSIGN_OR_RETURN(SharedMemory memory,
-                          SharedMemory::Map(std::move(packet.fds[0]), RingEnd::MemoryBytes(offer.ring_bytes)));
+                          SharedMemory::Map(std::move(fds[0]), RingEnd::MemoryBytes(offer.ring_bytes)));
   static_cast<void>(memory.TakeDescriptor());
   return RingEnd::Join(std::move(memory), offer.ring_bytes, offer.epoch);
 }
@@ -198,15 +176,21 @@ void RingHub::Run(const std::shared_ptr<RingChannel>& channel) {
   absl::Status why = channel->pipe().Run();
   {
     MutexLock lock(mutex_);
+    channel->ended = true;
     std::erase(watched_, channel);
+    std::erase(detached_, channel);
     if (busy_ == channel) busy_ = nullptr;
     if (busy_ == nullptr) busy_now_ = nullptr;
   }
-  if (absl::IsDataLoss(why) || absl::IsInvalidArgument(why)) ++refused_;
+  if (absl::IsDataLoss(why) || absl::IsInvalidArgument(why)) ++options_.counters->refused_frames;
   Tell(channel->socket(), why);
   channel->socket().Shutdown();
-  std::shared_ptr<EnvelopeSink> sink = channel->sink();
-  channel->SetSink(nullptr);
+  std::shared_ptr<EnvelopeSink> sink;
+  {
+    MutexLock lock(mutex_);
+    sink = channel->sink();
+    channel->SetSink(nullptr);
+  }
   sink->Ended(why);
 }
 
@@ -285,44 +269,6 @@ absl::Status RingHub::StartWatcher() {
 // A full socket means that it will look anyway.
 void RingHub::WakeWatcher() { static_cast<void>(wake_.Send("w", {}, Monotonic())); }
 
-void RingHub::Watch() {
-  while (true) {
-    std::vector<std::shared_ptr<RingChannel>> watched;
-    std::shared_ptr<UnixListener> listener;
-    {
-      MutexLock lock(mutex_);
-      if (stopping_) return;
-      watched = watched_;
-      listener = listener_;
-    }
-    std::vector<int> fds = {woken_.fd()};
-    if (listener != nullptr) fds.push_back(listener->fd());
-    const size_t first = fds.size();
-    for (const auto& channel : watched) fds.push_back(channel->socket().fd());
-    absl::StatusOr<std::vector<size_t>> ready = WaitForAny(fds, Monotonic::Infinite());
-    if (!ready.ok()) {
-      PauseFor(kAcceptPause);
-      continue;
-    }
-    for (size_t at : *ready) {
-      if (at == 0) {
-        static_cast<void>(woken_.Receive(kRingPacketBytesMax, Monotonic()));
-      } else if (at < first) {
-        AcceptOne(*listener);
-      } else {
-        const std::shared_ptr<RingChannel>& channel = watched[at - first];
-        absl::StatusOr<UnixPacket> farewell = Take(channel->socket(), Monotonic());
-        absl::Status why =
-            farewell.ok() ? DecodeRingStatus(farewell->bytes) : absl::UnavailableError("the other process has ended");
-        if (why.ok()) why = absl::UnavailableError("the other process closed the rings");
-        channel->pipe().End(why, true);
-        MutexLock lock(mutex_);
-        std::erase(watched_, channel);
-      }
-    }
-  }
-}
-
 void RingHub::AcceptOne(UnixListener& listener) {
   absl::StatusOr<UnixSocket> socket = listener.Accept(Monotonic());
   if (!socket.ok()) return absl::IsDeadlineExceeded(socket.status()) ? void() : PauseFor(kAcceptPause);
@@ -344,7 +290,9 @@ void RingHub::Shutdown() {
     watcher.swap(watcher_);
     listener.swap(listener_);
     accept.swap(accept_);
-    for (const auto& channel : watched_) channel->End(absl::UnavailableError("the process is stopping"));
+    for (const auto* channels : {&watched_, &detached_}) {
+      for (const auto& channel : *channels) channel->End(absl::UnavailableError("the process is stopping"));
+    }
   }
   WakeWatcher();
   auto join = [](std::thread& thread) {

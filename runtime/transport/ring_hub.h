@@ -4,6 +4,10 @@
 //
 // An offer is taken from processes of the same user that know the token. The memory is the dialer's; it is handed over
 // once, and has no name anywhere.
+//
+// A socket that breaks is no end of the rings: what is in them stays, and goes on. The dialer connects again and names
+// their epoch; nobody listens there any more when the other process has ended. That one waits for the dialer as long as
+// its process lives, up to `session_timeout`.
 #pragma once
 
 #include <atomic>
@@ -22,11 +26,13 @@
 #include "runtime/env/unix_socket.h"
 #include "runtime/transport/frame_channel.h"
 #include "runtime/transport/ring_pipe.h"
+#include "runtime/transport/transport_counters.h"
 
 namespace troupe {
 
 class RingChannel;
 class RingEnd;
+struct RingOffer;
 
 struct RingHubOptions {
   std::string process_name;
@@ -34,6 +40,8 @@ struct RingHubOptions {
   // Of each direction, 16 KiB to 16 MiB in whole pages. What does not fit waits in the queue.
   size_t ring_bytes = 512 << 10;
   size_t pairs_max = 256;  // To all others together: each has a thread and the memory of two rings.
+  absl::Duration session_timeout = absl::Seconds(10);
+  std::shared_ptr<TransportCounters> counters = std::make_shared<TransportCounters>();
   RingPipeOptions pipe;
 };
 
@@ -43,8 +51,10 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
   // After Shutdown.
   ~RingHub();
 
-  // Listens on that path. `accept` gives the session of a channel whose dialer was let in; null: no more are taken.
-  using Accept = std::function<std::shared_ptr<EnvelopeSink>(std::shared_ptr<FrameChannel>)>;
+  // Listens on that path. `accept` gives the session of a channel whose dialer, of that name, was let in; null: no more
+  // are taken.
+  using Accept =
+      std::function<std::shared_ptr<EnvelopeSink>(std::shared_ptr<FrameChannel>, const std::string& process)>;
   absl::Status Serve(const std::string& path, Accept accept);
 
   // Dials, on a thread of its own that then reads for `sink`. `dialed` is told there, before the first Take; when it is
@@ -60,7 +70,7 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
   void Shutdown();
 
   // Frames that could not be, and offers that were refused, since the beginning.
-  uint64_t refused() const { return refused_.load(); }
+  uint64_t refused() const { return options_.counters->refused_frames.load(); }
 
  private:
   friend class RingChannel;
@@ -69,7 +79,13 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
     bool done = false;
   };
 
+  // A process that is stopped or hangs does not answer; gRPC is tried instead.
+  static constexpr absl::Duration kHandshakeTimeout = absl::Seconds(2);
+
   explicit RingHub(RingHubOptions options) : options_(std::move(options)) {}
+  static absl::Status CheckUser(const UnixSocket& socket);
+  static absl::StatusOr<UnixPacket> TakePacket(UnixSocket& socket, Monotonic deadline);
+  static void Tell(UnixSocket& socket, const absl::Status& status);
   // RESOURCE_EXHAUSTED: there are pairs_max. UNAVAILABLE: it is stopping.
   absl::Status StartThread(std::function<void()> work);
   absl::Status StartWatcher() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -77,23 +93,36 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
   void Watch();
   void AcceptOne(UnixListener& listener);
   void Answer(UnixSocket socket);
-  absl::StatusOr<UnixPacket> Receive(UnixSocket& socket);
-  absl::StatusOr<std::unique_ptr<RingEnd>> TakeOffer(UnixSocket& socket);
-  absl::StatusOr<std::unique_ptr<RingEnd>> Offer(UnixSocket& socket);
+  absl::StatusOr<UnixPacket> Receive(UnixSocket& socket, absl::Duration timeout = kHandshakeTimeout);
+  // What came on the socket beside the rings of the channel: a farewell, or its break.
+  void Hear(const std::shared_ptr<RingChannel>& channel);
+  // Of a channel that this process dialed, on a thread of its own.
+  void Redial(const std::shared_ptr<RingChannel>& channel);
+  // False: the other process did not answer.
+  absl::StatusOr<bool> OfferAgain(const std::shared_ptr<RingChannel>& channel, absl::Duration timeout);
+  // Of one that another process dialed: waits for it.
+  void Detach(const std::shared_ptr<RingChannel>& channel);
+  void EndDetached(Monotonic now);
+  // That process is there again. ABORTED: no rings of that epoch wait for it.
+  absl::Status Reattach(UnixSocket& socket, uint64_t epoch);
+  // False: it has ended.
+  bool Watch(const std::shared_ptr<RingChannel>& channel, UnixSocket& socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RingOffer> TakeOffer(UnixSocket& socket, std::vector<UniqueFd>& fds);
+  absl::StatusOr<std::unique_ptr<RingEnd>> TakeRings(const RingOffer& offer, std::vector<UniqueFd> fds);
+  absl::StatusOr<std::unique_ptr<RingEnd>> Offer(UnixSocket& socket, uint64_t epoch);
   // Something came on it, and on another one before.
   void SetBusy(RingChannel* channel);
   // Reads until the end.
   void Run(const std::shared_ptr<RingChannel>& channel);
 
   const RingHubOptions options_;
-  std::atomic<uint64_t> refused_{0};
-
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<UnixListener> listener_ ABSL_GUARDED_BY(mutex_);
   Accept accept_ ABSL_GUARDED_BY(mutex_);
   UnixSocket wake_, woken_;  // A byte makes the watcher look again.
   std::vector<std::shared_ptr<RingChannel>> watched_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<RingChannel>> detached_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<RingChannel> busy_ ABSL_GUARDED_BY(mutex_);     // See Wait.
   std::atomic<RingChannel*> busy_now_{nullptr};                   // busy_, to compare.
   std::shared_ptr<RingChannel> idle_on_ ABSL_GUARDED_BY(mutex_);  // What Wait reads.

@@ -16,6 +16,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/transport/ring_handshake.h"
+#include "runtime/transport/testing/cut_proxy.h"
 
 namespace troupe {
 namespace {
@@ -78,8 +79,9 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> Dial(RingHub& hub, const std::stri
 }
 
 struct Server {
-  explicit Server(RingHubOptions options = Options("server")) : hub(RingHub::Create(std::move(options))) {
-    absl::Status serves = hub->Serve(path, [this](std::shared_ptr<FrameChannel> channel) {
+  explicit Server(RingHubOptions options = Options("server"))
+      : counters(options.counters), hub(RingHub::Create(std::move(options))) {
+    absl::Status serves = hub->Serve(path, [this](std::shared_ptr<FrameChannel> channel, const std::string&) {
       sink = std::make_shared<Sink>();
       sink->answers = std::move(channel);
       return sink;
@@ -88,6 +90,7 @@ struct Server {
   }
   ~Server() { hub->Shutdown(); }
   std::string path = "/tmp/ring-hub-test-" + RandomHex(6) + ".ring";
+  std::shared_ptr<TransportCounters> counters;
   std::shared_ptr<RingHub> hub;
   std::shared_ptr<Sink> sink;  // Of the last channel.
 };
@@ -139,7 +142,7 @@ TEST_CASE("RingHub: a process that is killed is noticed at once, and what it wro
   pid_t child = ::fork();
   if (child == 0) {
     auto hub = RingHub::Create(Options("killed"));
-    auto served = hub->Serve(path, [](std::shared_ptr<FrameChannel> channel) {
+    auto served = hub->Serve(path, [](std::shared_ptr<FrameChannel> channel, const std::string&) {
       auto sink = std::make_shared<Sink>();
       for (uint64_t i = 0; i < 50; ++i) channel->SendAlways(Item(i, "before"));
       sink->answers = std::move(channel);
@@ -208,6 +211,52 @@ TEST_CASE("RingHub: an offer that cannot be is refused with what is wrong, and o
   REQUIRE(channel.ok());
   REQUIRE((*channel)->Send(Item(1, "x")).ok());
   CHECK(sink->AwaitTaken(1));
+  hub->Shutdown();
+}
+
+TEST_CASE("RingHub: rings go on when the socket beside them breaks, and those of another epoch are refused", "[ring]") {
+  Server server;
+  const std::string path = "/tmp/ring-hub-test-" + RandomHex(6) + ".ring";
+  auto proxy = std::make_unique<testing::CutProxy>(path, server.path, UnixSocketKind::kSeqPacket);
+  auto hub = RingHub::Create(Options("client"));
+  auto sink = std::make_shared<Sink>();
+  auto channel = Dial(*hub, path, sink).value();
+  int sent = 0;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 50; ++i) REQUIRE(channel->Send(Item(static_cast<uint64_t>(++sent), "x")).ok());
+    proxy->Cut();
+    for (int i = 0; i < 50; ++i) REQUIRE(channel->Send(Item(static_cast<uint64_t>(++sent), "x")).ok());
+    REQUIRE(sink->AwaitTaken(sent));
+  }
+  CHECK(sink->taken == sent);
+  CHECK(server.sink->taken == sent);
+
+  RingOffer stale;
+  stale.epoch = 7;
+  stale.token = kToken;
+  stale.resumes = true;
+  CHECK(Offered(server, EncodeOffer(stale), {}).code() == absl::StatusCode::kAborted);
+  CHECK(server.counters->refused_sessions == 1);
+  stale.token = std::string(64, 'b');
+  CHECK(Offered(server, EncodeOffer(stale), {}).code() == absl::StatusCode::kUnauthenticated);
+
+  // Nobody listens any more: the other process is gone.
+  proxy = nullptr;
+  CHECK(absl::IsUnavailable(sink->AwaitEnd()));
+  hub->Shutdown();
+}
+
+TEST_CASE("RingHub: who dialed and does not come back is waited for, no longer than the timeout", "[ring]") {
+  RingHubOptions options = Options("server");
+  options.session_timeout = absl::Milliseconds(50);
+  Server server(options);
+  const std::string path = "/tmp/ring-hub-test-" + RandomHex(6) + ".ring";
+  auto proxy = std::make_unique<testing::CutProxy>(path, server.path, UnixSocketKind::kSeqPacket);
+  auto hub = RingHub::Create(Options("client"));
+  auto sink = std::make_shared<Sink>();
+  REQUIRE(Dial(*hub, path, sink).ok());
+  proxy = nullptr;
+  CHECK(absl::IsUnavailable(server.sink->AwaitEnd()));
   hub->Shutdown();
 }
 

@@ -6,16 +6,35 @@
 #include <vector>
 
 #include "runtime/actor/call_error.h"
+#include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 
 namespace troupe {
 
-std::shared_ptr<ServerSession> CallReceiver::Accept(std::shared_ptr<FrameChannel> channel) {
+std::shared_ptr<ServerSession> CallReceiver::Accept(std::shared_ptr<FrameChannel> channel, Connection connection) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
-  auto session = std::make_shared<ServerSession>(*this, std::move(channel), ++sessions_made_);
+  auto session = std::make_shared<ServerSession>(*this, std::move(channel), std::move(connection), ++sessions_made_);
   sessions_.insert(session);
   return session;
+}
+
+std::vector<Connection> CallReceiver::Connections() const {
+  MutexLock lock(mutex_);
+  std::vector<Connection> connections;
+  for (const auto& session : sessions_) connections.push_back(session->connection());
+  return connections;
+}
+
+void CallReceiver::Confirm(uint64_t session, uint64_t call, Envelope&& confirm) {
+  std::shared_ptr<ServerSession> to;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& open : sessions_) {
+      if (open->number() == session) to = open;
+    }
+  }
+  if (to != nullptr) to->Confirm(call, std::move(confirm));
 }
 
 void CallReceiver::Shutdown() {
@@ -34,7 +53,11 @@ void CallReceiver::Forget(const std::shared_ptr<ServerSession>& session) {
 }
 
 absl::Status ServerSession::Take(Envelope&& envelope) {
+  if (envelope.transfer != 0 && envelope.kind == Envelope::Kind::kCall) TROUPE_RETURN_IF_ERROR(TakePayload(envelope));
   switch (envelope.kind) {
+    case Envelope::Kind::kChunk:
+    case Envelope::Kind::kCredit:
+      return TakeTransfer(std::move(envelope));
     case Envelope::Kind::kCall:
       return TakeCall(std::move(envelope));
     case Envelope::Kind::kGrant:
@@ -52,9 +75,66 @@ absl::Status ServerSession::Take(Envelope&& envelope) {
       book_->book.Acknowledge({envelope.caller, envelope.number});
       return absl::OkStatus();
     }
+    case Envelope::Kind::kProbe:
+      return receiver_.probed_(number_, envelope.bytes);
     default:
       return absl::InvalidArgumentError("an envelope that only a receiver sends");
   }
+}
+
+absl::Status ServerSession::TakeTransfer(Envelope&& envelope) {
+  if (envelope.kind == Envelope::Kind::kChunk) {
+    absl::StatusOr<std::vector<Envelope>> credits = assembler_.TakeChunk(std::move(envelope));
+    if (!credits.ok()) return credits.status();
+    for (Envelope& credit : *credits) channel_->SendAlways(std::move(credit));
+    return absl::OkStatus();
+  }
+  std::vector<std::pair<Envelope, absl::Status>> refused;
+  {
+    MutexLock lock(transfer_mutex_);
+    absl::StatusOr<PayloadSender::Out> out = sender_.TakeCredit(envelope);
+    if (!out.ok()) return out.status();
+    refused = std::move(out->refused);
+    SendOut(*std::move(out));
+  }
+  for (auto& [reply, why] : refused) {
+    Reply(reply.call_id, CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the result: " + MessageOf(why)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerSession::TakePayload(Envelope& envelope) {
+  std::vector<Envelope> credits;
+  absl::StatusOr<std::string> bytes = assembler_.Finish(envelope.transfer, credits);
+  if (!bytes.ok()) return bytes.status();
+  envelope.bytes = *std::move(bytes);
+  for (Envelope& credit : credits) channel_->SendAlways(std::move(credit));
+  return absl::OkStatus();
+}
+
+void ServerSession::Send(Envelope&& envelope) {
+  if (envelope.bytes.size() <= limits_.whole_bytes_max && !transfers_.load(std::memory_order_acquire)) {
+    return channel_->SendAlways(std::move(envelope));
+  }
+  MutexLock lock(transfer_mutex_);
+  bool full = sender_.bytes() + envelope.bytes.size() > limits_.payload_bytes_max && !sender_.idle();
+  if (full && envelope.kind == Envelope::Kind::kReply) {  // Items are bounded by their window.
+    envelope.status = TooLarge("the result, with those that wait to be sent to this caller,",
+                               sender_.bytes() + envelope.bytes.size());
+    envelope.bytes.clear();
+  }
+  const PayloadSender::Lane lane = envelope.call_id;
+  SendOut(sender_.Push(std::move(envelope), lane));
+}
+
+void ServerSession::SendOut(PayloadSender::Out&& out) {
+  for (Envelope& envelope : out.send) channel_->SendAlways(std::move(envelope));
+  transfers_.store(!sender_.idle(), std::memory_order_release);
+}
+
+void ServerSession::Confirm(uint64_t call, Envelope&& confirm) {
+  MutexLock lock(transfer_mutex_);
+  if (!sender_.Holds(call)) channel_->SendAlways(std::move(confirm));
 }
 
 absl::Status ServerSession::TakeCall(Envelope&& envelope) {
@@ -153,7 +233,7 @@ void ServerSession::Ended(const absl::Status&) {
 }
 
 void ServerSession::Item(uint64_t call_id, std::string item) {
-  if (item.size() > payload_bytes_max_) {
+  if (item.size() > limits_.payload_bytes_max) {
     absl::Status error = TooLarge("an item of the stream", item.size());
     std::shared_ptr<StreamSink> sink;
     {
@@ -169,17 +249,17 @@ void ServerSession::Item(uint64_t call_id, std::string item) {
   envelope.kind = Envelope::Kind::kItem;
   envelope.call_id = call_id;
   envelope.bytes = std::move(item);
-  channel_->SendAlways(std::move(envelope));
+  Send(std::move(envelope));
 }
 
 absl::Status ServerSession::TooLarge(const std::string& what, size_t bytes) const {
   return CallErrorStatus(v1::CallError::CALL_TOO_LARGE, what + " has " + std::to_string(bytes) +
                                                             " bytes, more than the " +
-                                                            std::to_string(payload_bytes_max_) + " allowed");
+                                                            std::to_string(limits_.payload_bytes_max) + " allowed");
 }
 
 void ServerSession::Reply(uint64_t call_id, absl::StatusOr<std::string> result) {
-  if (result.ok() && result->size() > payload_bytes_max_) result = TooLarge("the result", result->size());
+  if (result.ok() && result->size() > limits_.payload_bytes_max) result = TooLarge("the result", result->size());
   {
     MutexLock lock(mutex_);
     auto found = streams_.find(call_id);
@@ -193,7 +273,7 @@ void ServerSession::Reply(uint64_t call_id, absl::StatusOr<std::string> result) 
   envelope.call_id = call_id;
   envelope.status = result.status();
   if (result.ok()) envelope.bytes = *std::move(result);
-  channel_->SendAlways(std::move(envelope));
+  Send(std::move(envelope));
 }
 
 }  // namespace troupe

@@ -3,16 +3,20 @@
 // the sessions of a process share, whatever their channels are.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "runtime/actor/actor_host.h"
 #include "runtime/base/mutex.h"
 #include "runtime/transport/frame_channel.h"
+#include "runtime/transport/payload_transfer.h"
 #include "runtime/transport/reply_book.h"
 
 namespace troupe {
@@ -21,10 +25,18 @@ class ServerSession;
 
 class CallReceiver {
  public:
-  CallReceiver(size_t payload_bytes_max, ActorHost& host) : payload_bytes_max_(payload_bytes_max), host_(host) {}
+  // Takes a probe of waits that came on the session of that number.
+  using Probed = std::function<absl::Status(uint64_t session, const std::string& probe)>;
+  CallReceiver(TransferLimits transfers, ActorHost& host, Probed probed)
+      : transfers_(transfers), host_(host), probed_(std::move(probed)) {}
 
-  // The session of a new channel; null: the process is stopping.
-  std::shared_ptr<ServerSession> Accept(std::shared_ptr<FrameChannel> channel);
+  // The session of a new channel, which is so described; null: the process is stopping.
+  std::shared_ptr<ServerSession> Accept(std::shared_ptr<FrameChannel> channel, Connection connection);
+  // Of those that there are.
+  std::vector<Connection> Connections() const;
+  // A confirm to the caller of that session, behind the replies; nothing happens when it has ended, or when the reply
+  // of that call is on its way.
+  void Confirm(uint64_t session, uint64_t call, Envelope&& confirm);
   // Ends every session's channel, and takes no more.
   void Shutdown();
 
@@ -42,10 +54,11 @@ class CallReceiver {
   };
   void Forget(const std::shared_ptr<ServerSession>& session);
 
-  const size_t payload_bytes_max_;
+  const TransferLimits transfers_;
   ActorHost& host_;
+  const Probed probed_;
   const std::shared_ptr<SharedBook> book_ = std::make_shared<SharedBook>();
-  Mutex mutex_;
+  mutable Mutex mutex_;
   uint64_t sessions_made_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<std::shared_ptr<ServerSession>> sessions_ ABSL_GUARDED_BY(mutex_);
@@ -56,19 +69,25 @@ class CallReceiver {
 class ServerSession final : public EnvelopeSink, public std::enable_shared_from_this<ServerSession> {
  public:
   // By CallReceiver::Accept. Later sessions have higher numbers.
-  ServerSession(CallReceiver& receiver, std::shared_ptr<FrameChannel> channel, uint64_t number)
+  ServerSession(CallReceiver& receiver, std::shared_ptr<FrameChannel> channel, Connection connection, uint64_t number)
       : receiver_(receiver),
         host_(receiver.host_),
         book_(receiver.book_),
-        payload_bytes_max_(receiver.payload_bytes_max_),
+        limits_(receiver.transfers_),
         channel_(std::move(channel)),
-        number_(number) {}
+        connection_(std::move(connection)),
+        number_(number),
+        sender_(limits_),
+        assembler_(limits_) {}
 
   // EnvelopeSink.
   absl::Status Take(Envelope&& envelope) override;
   void Ended(const absl::Status& why) override;
 
   FrameChannel& channel() { return *channel_; }
+  const Connection& connection() const { return connection_; }
+  uint64_t number() const { return number_; }
+  void Confirm(uint64_t call, Envelope&& confirm);
 
  private:
   struct OpenStreamCall {
@@ -77,6 +96,11 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   };
 
   absl::Status TakeCall(Envelope&& envelope);
+  absl::Status TakeTransfer(Envelope&& envelope);
+  absl::Status TakePayload(Envelope& envelope);
+  // A reply or an item: those of a call keep their order.
+  void Send(Envelope&& envelope);
+  void SendOut(PayloadSender::Out&& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(transfer_mutex_);
   void DeliverOnce(const ReplyBook::Key& key, const ActorLife& target, IncomingCall& call);
   // Whether this call is to run now; if not, its reply is sent, or will be.
   bool BeginOnce(const ReplyBook::Key& key, IncomingCall& call);
@@ -89,13 +113,19 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   CallReceiver& receiver_;  // Until Ended.
   ActorHost& host_;         // Until Ended.
   const std::shared_ptr<CallReceiver::SharedBook> book_;
-  const size_t payload_bytes_max_;
+  const TransferLimits limits_;
   const std::shared_ptr<FrameChannel> channel_;
+  const Connection connection_;
   const uint64_t number_;
 
   Mutex mutex_;
   std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+
+  Mutex transfer_mutex_;  // Taken after nothing.
+  PayloadSender sender_ ABSL_GUARDED_BY(transfer_mutex_);
+  std::atomic<bool> transfers_{false};  // sender_ is not idle.
+  PayloadReceiver assembler_;           // Of the thread that brings envelopes.
 };
 
 }  // namespace troupe

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bookkeeping of a session: the call table and the frames, without clocks, threads or sockets.
+// The bookkeeping of calls: the call table and the replies, without clocks, threads or sockets.
 #include <catch2/catch.hpp>
 
 #include "runtime/transport/call_table.h"
-#include "runtime/transport/frame_queue.h"
 #include "runtime/transport/reply_book.h"
 
 namespace troupe {
@@ -24,13 +23,6 @@ std::vector<uint64_t> Ids(const std::vector<OpenCall>& calls) {
   std::vector<uint64_t> ids;
   for (const OpenCall& call : calls) ids.push_back(call.id);
   return ids;
-}
-
-v1::Envelope CallOf(uint64_t id, size_t bytes = 10) {
-  v1::Envelope envelope;
-  envelope.mutable_call()->set_call_id(id);
-  envelope.mutable_call()->set_arguments(std::string(bytes, 'x'));
-  return envelope;
 }
 
 TEST_CASE("CallTable: a call is taken out once, by whichever reason comes first", "[session]") {
@@ -94,60 +86,6 @@ TEST_CASE("CallTable: it is bounded in calls and in bytes", "[session]") {
   CHECK(table.Add(Call(1, "x", 1, 1, 0)).status().code() == absl::StatusCode::kResourceExhausted);
   table.TakeExpired(At(1));
   CHECK(table.Add(Call(1, "x", 1, 1, 100)).ok());
-}
-
-TEST_CASE("FrameQueue: envelopes leave in order, together up to the frame's limits, in numbered frames", "[session]") {
-  FrameQueue queue(
-      {.queue_envelopes_max = 100, .queue_bytes_max = 10'000, .frame_envelopes_max = 3, .frame_bytes_max = 200});
-  queue.PushHello("me");
-  for (uint64_t id = 1; id <= 4; ++id) REQUIRE(queue.Push(CallOf(id)));
-  REQUIRE(queue.Push(CallOf(5, 500)));  // Larger than a frame: alone in one.
-  REQUIRE(queue.Push(CallOf(6)));
-  FrameChecker checker;
-  std::vector<int> sizes;
-  uint64_t next_id = 1;
-  while (std::optional<v1::Frame> frame = queue.NextFrame()) {
-    REQUIRE(checker.Check(*frame).ok());
-    sizes.push_back(frame->envelopes_size());
-    for (const v1::Envelope& envelope : frame->envelopes()) {
-      if (envelope.has_call()) CHECK(envelope.call().call_id() == next_id++);
-    }
-  }
-  CHECK(sizes == std::vector<int>{3, 2, 1, 1});
-  CHECK(checker.peer() == "me");
-}
-
-TEST_CASE("FrameQueue: a full queue refuses, and an empty one takes an envelope of any size", "[session]") {
-  FrameQueue queue({.queue_envelopes_max = 2, .queue_bytes_max = 100});
-  REQUIRE(queue.Push(CallOf(1, 1000)));
-  CHECK(queue.over_limit());
-  v1::Envelope kept = CallOf(2);
-  CHECK_FALSE(queue.Push(std::move(kept)));
-  CHECK(kept.call().call_id() == 2);
-  (void)queue.NextFrame();
-  CHECK_FALSE(queue.over_limit());
-  CHECK(queue.Push(CallOf(3)));
-  CHECK(queue.Push(CallOf(4)));
-  CHECK_FALSE(queue.Push(CallOf(5)));
-}
-
-TEST_CASE("FrameChecker: frames out of sequence, empty, without hello or of another version are refused", "[session]") {
-  auto check = [](auto change) {
-    FrameQueue queue;
-    queue.PushHello("peer");
-    v1::Frame frame = *queue.NextFrame();
-    change(frame);
-    return FrameChecker().Check(frame).code();
-  };
-  CHECK(check([](v1::Frame&) {}) == absl::StatusCode::kOk);
-  CHECK(check([](v1::Frame& frame) { frame.set_sequence(2); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.clear_envelopes(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.add_envelopes(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { *frame.add_envelopes() = frame.envelopes(0); }) ==
-        absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { *frame.mutable_envelopes(0) = CallOf(1); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.mutable_envelopes(0)->mutable_hello()->set_protocol_version(9); }) ==
-        absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -30,8 +30,10 @@ std::string DeathText(const ActorLife& life, const v1::ExitCause& cause) {
 
 std::string TextOf(const CallRoute& route) { return route.method + " of " + route.target.ToString(); }
 
-RingHubOptions RingOptionsOf(const TransportOptions& options) {
+RingHubOptions RingOptionsOf(const TransportOptions& options, std::shared_ptr<TransportCounters> counters) {
   RingHubOptions rings;
+  rings.counters = std::move(counters);
+  rings.session_timeout = options.session_timeout;
   rings.process_name = options.process_name;
   rings.token = options.security.token;
   rings.ring_bytes = options.ring_bytes;
@@ -39,7 +41,7 @@ RingHubOptions RingOptionsOf(const TransportOptions& options) {
   rings.pipe.queue_bytes_max = options.frames.queue_bytes_max;
   // The payload, and what stands around it (an error's text).
   constexpr size_t kAroundPayloadBytes = 1 << 20;
-  rings.pipe.record_bytes_max = options.payload_bytes_max + kAroundPayloadBytes;
+  rings.pipe.record_bytes_max = options.whole_payload_bytes_max + kAroundPayloadBytes;
   rings.pipe.spin = options.ring_spin;
   return rings;
 }
@@ -50,6 +52,9 @@ std::shared_ptr<Transport> Transport::Create(TransportOptions options, ActorHost
   TROUPE_CHECK(!options.process_name.empty(), "a process that calls actors has a name");
   std::shared_ptr<Transport> transport(new Transport(std::move(options), host));
   transport->timer_ = std::thread([raw = transport.get()] { raw->RunTimer(); });
+  transport->waits().SetWake([weak = transport->weak_from_this()] {
+    if (auto self = weak.lock()) self->WatchWaits();
+  });
   return transport;
 }
 
@@ -57,10 +62,35 @@ Transport::Transport(TransportOptions options, ActorHost& host)
     : options_(std::move(options)),
       caller_id_(RandomUint64()),
       host_(host),
-      receiver_(std::make_unique<CallReceiver>(options_.payload_bytes_max, host)),
-      service_(std::make_unique<TransportService>(options_.process_name, options_.frames, *receiver_)),
-      rings_(options_.rings ? RingHub::Create(RingOptionsOf(options_)) : nullptr),
-      calls_(options_.calls) {}
+      receiver_(std::make_unique<CallReceiver>(
+          Transfers(), host, [this](uint64_t session, const std::string& probe) { return TakeProbe(session, probe); })),
+      service_(MakeService()),
+      rings_(options_.rings ? RingHub::Create(RingOptionsOf(options_, counters_)) : nullptr),
+      calls_(options_.calls),
+      circles_(waits()) {}
+
+TransferLimits Transport::Transfers() const {
+  TransferLimits limits;
+  limits.payload_bytes_max = options_.payload_bytes_max;
+  limits.assembled_bytes_max = options_.payload_bytes_max;
+  limits.whole_bytes_max = std::min(options_.payload_bytes_max, options_.whole_payload_bytes_max);
+  return limits;
+}
+
+std::unique_ptr<TransportService> Transport::MakeService() {
+  TransportServiceOptions service;
+  service.process_name = options_.process_name;
+  service.limits = options_.frames;
+  service.session_timeout = options_.session_timeout;
+  service.counters = counters_;
+  service.detached = [this] {
+    MutexLock lock(mutex_);
+    detached_at_ = std::min(detached_at_, MonotonicNow() + options_.session_timeout);
+    if (detached_at_ < timer_at_) timer_changed_.NotifyAll();
+  };
+  service.list = [this](v1::ListConnectionsResponse& response) { List(response); };
+  return std::make_unique<TransportService>(std::move(service), *receiver_);
+}
 
 Transport::~Transport() { Shutdown(); }
 
@@ -105,7 +135,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
     if (!refused.ok()) {
       id = refused;
     } else {
-      if (!here) stream = StreamTo(target.endpoint);
+      if (!here) stream = StreamTo(target);
       call.stream = here ? 0 : stream->id();
       call.route = route = routes_.Get(target.life, outgoing.method);
       bool soonest = call.deadline < timer_at_;
@@ -147,7 +177,7 @@ absl::Status Transport::Send(const ActorAddress& target, std::string method, std
   {
     MutexLock lock(mutex_);
     if (absl::Status refused = Refuse(target, arguments.size()); !refused.ok()) return refused;
-    if (!here) stream = StreamTo(target.endpoint);
+    if (!here) stream = StreamTo(target);
     if (!here) route = routes_.Get(target.life, method);
   }
   if (here) {
@@ -192,7 +222,7 @@ void Transport::Abandon(const OpenCall& call) {
   envelope.kind = Envelope::Kind::kCancel;
   envelope.call_id = call.id;
   envelope.route = call.route;
-  stream->SendAlways(std::move(envelope));
+  stream->CancelCall(std::move(envelope));
 }
 
 void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
@@ -294,6 +324,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
 }
 
 void Transport::Shutdown() {
+  waits().SetWake(nullptr);
   std::vector<OpenCall> calls;
   std::vector<std::shared_ptr<ClientStream>> streams;
   {
@@ -323,7 +354,8 @@ void Transport::RunTimer() {
     {
       MutexLock lock(mutex_);
       auto next_time = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return redials_.empty() ? calls_.NextDeadline() : std::min(calls_.NextDeadline(), redials_.front().first);
+        Monotonic next = std::min({calls_.NextDeadline(), circles_at_, detached_at_});
+        return redials_.empty() ? next : std::min(next, redials_.front().first);
       };
       Monotonic next = timer_at_ = next_time();
       timer_changed_.WaitUntil(lock, next, [&] { return stopping_ || next_time() < next; });
@@ -331,8 +363,10 @@ void Transport::RunTimer() {
       late = calls_.TakeExpired(MonotonicNow());
     }
     EndRedials(MonotonicNow());
+    EndDetached(MonotonicNow());
+    LookForCircles(MonotonicNow());
     for (OpenCall& call : late) {
-      if (call.streams()) Abandon(call);
+      if (call.streams() || call.bytes > options_.whole_payload_bytes_max) Abandon(call);
       call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE,
                                  TextOf(*call.route) + " did not answer in time; it may have run"));
     }

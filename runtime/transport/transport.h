@@ -3,9 +3,10 @@
 //
 // Within the process a call goes to the actor's mailbox. To another process there is one stream per endpoint, opened by
 // the first call and kept: shared-memory rings to a process of the same node ("unix:" endpoints), a gRPC stream to
-// others, and where rings cannot be had. When the stream breaks its open calls end with CALL_UNAVAILABLE and the next
-// call dials again (gRPC's channels reconnect with backoff; calls meanwhile fail at once). Deadlines are kept on both
-// sides: here a timer answers, there a call whose time is over is not begun.
+// others, and where rings cannot be had. When its connection breaks the session goes on over the next one: calls in
+// flight notice nothing. When that is not possible within `session_timeout`, or the other process is gone, they end
+// with CALL_UNAVAILABLE, and the next call dials anew. Deadlines are kept on both sides: here a timer answers, there a
+// call whose time is over is not begun.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,10 @@
 #include "runtime/rpc/security.h"
 #include "runtime/transport/call_routes.h"
 #include "runtime/transport/call_table.h"
-#include "runtime/transport/frame_queue.h"
+#include "runtime/transport/circle_finder.h"
+#include "runtime/transport/frame_session.h"
+#include "runtime/transport/payload_transfer.h"
+#include "runtime/transport/transport_counters.h"
 
 namespace grpc {
 class Service;
@@ -41,8 +45,10 @@ class TransportService;
 struct TransportOptions {
   std::string process_name;  // "job/role/replica#incarnation", or what people know the process by. Not empty.
   RpcSecurity security;
-  // Of one call's arguments or result. Larger things travel by reference (RowStore, WeightSource, objects).
-  size_t payload_bytes_max = 8 << 20;
+  // Of one call's arguments or result; what is larger is refused. Tensors and objects count as refs.
+  size_t payload_bytes_max = 1 << 30;
+  // A payload beyond it travels in chunks, so that small ones to others pass it by.
+  size_t whole_payload_bytes_max = 2 << 20;
   CallTableLimits calls;
   FrameLimits frames;
   // Shared-memory rings to processes of the same node. The bytes are those of one direction; the spin is how long who
@@ -50,14 +56,11 @@ struct TransportOptions {
   bool rings = true;
   size_t ring_bytes = 512 << 10;
   absl::Duration ring_spin = absl::ZeroDuration();
-  // Told, in a line, when rings were wanted and gRPC is used instead, and why. Any thread; must not call back.
+  // For which a session whose connection broke waits for the next one, here and at the other process.
+  absl::Duration session_timeout = absl::Seconds(10);
+  // Told, in a line, when rings were wanted and gRPC is used instead, and when a connection broke or went on, and why.
+  // Any thread; must not call back.
   std::function<void(const std::string&)> log;
-};
-
-// How another process is reached now.
-struct TransportPeer {
-  std::string endpoint;
-  std::string how;  // "shared-memory rings", or "gRPC stream: " and why not rings; for people.
 };
 
 class Transport : public CallRouter, public std::enable_shared_from_this<Transport> {
@@ -77,10 +80,9 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // For the executor of an actor that others call by rings; null without rings.
   std::shared_ptr<IdleWork> idle_work() const;
 
-  // Those with an open stream, by endpoint.
-  std::vector<TransportPeer> Peers() const;
-  // Frames and offers of rings that could not be, since the beginning.
-  uint64_t refused_frames() const;
+  std::vector<Connection> Connections() const override;
+  // Since the beginning.
+  const TransportCounters& counters() const { return *counters_; }
 
   uint64_t Call(const ActorAddress& target, OutgoingCall call) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
@@ -103,12 +105,16 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
 
  private:
   Transport(TransportOptions options, ActorHost& host);
+  std::unique_ptr<TransportService> MakeService();
+  TransferLimits Transfers() const;
+  void List(v1::ListConnectionsResponse& response) const;
   absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<ClientStream> StreamTo(const std::string& endpoint, bool patient = false)
+  std::shared_ptr<ClientStream> StreamTo(const ActorAddress& target, bool patient = false)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends again those of `calls` that may be, in their order and before any later call; leaves the others.
   void SendAgain(std::vector<OpenCall>& calls, const std::string& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRedials(Monotonic now);
+  void EndDetached(Monotonic now);
   bool IsHere(const ActorAddress& target) const;
   // Of a call that is not open any more, and whose answer nobody waits for: its stream ends, it is not begun.
   void Abandon(const OpenCall& call);
@@ -118,16 +124,25 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   std::shared_ptr<ClientStream> OpenStream(uint64_t id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeItem(Envelope&& item);
   void Complete(uint64_t id, absl::StatusOr<std::string> result);
+  void StreamBroken(uint64_t stream, const std::string& endpoint, const absl::Status& why);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
   void RunTimer();
 
-  std::shared_ptr<ClientStream> OpenStreamTo(const std::string& endpoint, uint64_t id, bool patient);
+  // Circles of waits (transport_circles.cc).
+  void WatchWaits();
+  void LookForCircles(Monotonic now);
+  absl::Status TakeProbe(uint64_t session, const std::string& bytes);
+  absl::Status TakeConfirm(const std::string& bytes);
+  void Do(CircleFinder::Actions actions);
 
-  // How long a stream that carries repeated calls waits for its process.
-  static constexpr absl::Duration kRedialTimeout = absl::Seconds(10);
+  std::shared_ptr<ClientStream> OpenStreamTo(const ActorAddress& target, uint64_t id, bool patient);
+
+  // While actors wait for others they are looked at so often: what lasts shorter costs nothing.
+  static constexpr absl::Duration kCircleTick = absl::Milliseconds(100);
 
   const TransportOptions options_;
   const uint64_t caller_id_;  // Of retry keys.
+  const std::shared_ptr<TransportCounters> counters_ = std::make_shared<TransportCounters>();
   ActorHost& host_;
   const std::unique_ptr<CallReceiver> receiver_;
   const std::unique_ptr<TransportService> service_;
@@ -143,7 +158,12 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::pair<Monotonic, std::shared_ptr<ClientStream>>> redials_ ABSL_GUARDED_BY(mutex_);  // Given up then.
+  // Streams that wait for their process; given up then.
+  std::deque<std::pair<Monotonic, std::shared_ptr<ClientStream>>> redials_ ABSL_GUARDED_BY(mutex_);
+  Monotonic detached_at_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();  // When service_ is to be looked at.
+  Monotonic circles_at_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();   // The next look.
+  Mutex circles_mutex_;
+  CircleFinder circles_ ABSL_GUARDED_BY(circles_mutex_);
   std::thread timer_;
 };
 

@@ -1,29 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransportService: the gRPC service ActorTransport: each stream becomes a channel with a session of the receiver.
+// TransportService: the gRPC service ActorTransport: each stream belongs to a channel, which has a session of the
+// receiver. A channel whose stream broke waits for the next one of it.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
 
+#include <functional>
+#include <memory>
 #include <string>
+#include <unordered_map>
 
-#include "runtime/transport/frame_queue.h"
+#include "absl/time/time.h"
+#include "runtime/base/monotonic.h"
+#include "runtime/base/mutex.h"
+#include "runtime/transport/frame_session.h"
+#include "runtime/transport/grpc_server_channel.h"
 #include "runtime/transport/server_session.h"
+#include "runtime/transport/transport_counters.h"
 #include "troupe/v1/actor.grpc.pb.h"
 
 namespace troupe {
 
+struct TransportServiceOptions {
+  std::string process_name;
+  FrameLimits limits;
+  absl::Duration session_timeout;  // For which a channel waits without a stream.
+  std::shared_ptr<TransportCounters> counters;
+  std::function<void(v1::ListConnectionsResponse&)> list;
+  std::function<void()> detached;  // EndDetached should be called when the timeout is over. Any thread.
+};
+
 class TransportService final : public v1::ActorTransport::CallbackService {
  public:
   // `receiver` outlives the server. When it takes no more, streams are refused with UNAVAILABLE.
-  TransportService(std::string process_name, FrameLimits limits, CallReceiver& receiver)
-      : process_name_(std::move(process_name)), limits_(limits), receiver_(receiver) {}
+  TransportService(TransportServiceOptions options, CallReceiver& receiver);
+  ~TransportService() override;
 
   grpc::ServerBidiReactor<v1::Frame, v1::Frame>* Connect(grpc::CallbackServerContext* context) override;
 
+  grpc::ServerUnaryReactor* ListConnections(grpc::CallbackServerContext* context,
+                                            const v1::ListConnectionsRequest* request,
+                                            v1::ListConnectionsResponse* response) override;
+
+  // Ends those that have waited too long. When the next one has; infinite when none waits.
+  Monotonic EndDetached(Monotonic now);
+
  private:
-  const std::string process_name_;
-  const FrameLimits limits_;
-  CallReceiver& receiver_;
+  struct Channels;  // Outlives the service with the channels that it holds.
+  const std::shared_ptr<Channels> channels_;
 };
 
 }  // namespace troupe

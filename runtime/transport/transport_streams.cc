@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transport's streams: how they are dialed, and what becomes of their calls when they end.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "runtime/actor/call_error.h"
@@ -14,6 +15,7 @@
 #include "runtime/transport/ring_hub.h"
 #include "runtime/transport/server_session.h"
 #include "runtime/transport/transport.h"
+#include "runtime/transport/transport_service.h"
 
 namespace troupe {
 namespace {
@@ -34,31 +36,52 @@ absl::StatusOr<std::string> ResultOf(Envelope&& reply) {
 absl::Status Transport::ServeRings(const std::string& endpoint) {
   std::string path = RingSocketPath(endpoint);
   if (rings_ == nullptr || path.empty()) return absl::OkStatus();
-  return rings_->Serve(path, [this](std::shared_ptr<FrameChannel> channel) -> std::shared_ptr<EnvelopeSink> {
-    return receiver_->Accept(std::move(channel));
-  });
+  return rings_->Serve(
+      path, [this](std::shared_ptr<FrameChannel> channel, const std::string& process) -> std::shared_ptr<EnvelopeSink> {
+        return receiver_->Accept(std::move(channel), {process, "", false, "shared-memory rings"});
+      });
 }
 
 std::shared_ptr<IdleWork> Transport::idle_work() const { return rings_; }
 
-std::vector<TransportPeer> Transport::Peers() const {
-  std::vector<TransportPeer> peers;
-  MutexLock lock(mutex_);
-  for (const auto& [endpoint, stream] : streams_) peers.push_back({endpoint, stream->Describe()});
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.endpoint < b.endpoint; });
-  return peers;
+std::vector<Connection> Transport::Connections() const {
+  std::vector<Connection> connections = receiver_->Connections();
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [endpoint, stream] : streams_) {
+      connections.push_back({stream->process(), endpoint, true, stream->Describe()});
+    }
+  }
+  std::sort(connections.begin(), connections.end(), [](const Connection& a, const Connection& b) {
+    return std::tie(a.process, a.endpoint) < std::tie(b.process, b.endpoint);
+  });
+  return connections;
 }
 
-uint64_t Transport::refused_frames() const { return rings_ == nullptr ? 0 : rings_->refused(); }
+void Transport::List(v1::ListConnectionsResponse& response) const {
+  for (Connection& connection : Connections()) {
+    v1::Connection& to = *response.add_connections();
+    to.set_process(std::move(connection.process));
+    to.set_endpoint(std::move(connection.endpoint));
+    to.set_dialed(connection.dialed);
+    to.set_how(std::move(connection.how));
+  }
+  response.set_refused_frames(counters_->refused_frames);
+  response.set_refused_sessions(counters_->refused_sessions);
+  response.set_duplicate_frames(counters_->duplicate_frames);
+  response.set_broken(counters_->broken);
+  response.set_resumed(counters_->resumed);
+}
 
-std::shared_ptr<ClientStream> Transport::StreamTo(const std::string& endpoint, bool patient) {
-  std::shared_ptr<ClientStream>& stream = streams_[endpoint];
+std::shared_ptr<ClientStream> Transport::StreamTo(const ActorAddress& target, bool patient) {
+  std::shared_ptr<ClientStream>& stream = streams_[target.endpoint];
   if (stream != nullptr) return stream;
-  stream = OpenStreamTo(endpoint, next_stream_++, patient);
+  stream = OpenStreamTo(target, next_stream_++, patient);
   return stream;
 }
 
-std::shared_ptr<ClientStream> Transport::OpenStreamTo(const std::string& endpoint, uint64_t id, bool patient) {
+std::shared_ptr<ClientStream> Transport::OpenStreamTo(const ActorAddress& target, uint64_t id, bool patient) {
+  const std::string& endpoint = target.endpoint;
   std::weak_ptr<Transport> weak = weak_from_this();
   ClientStream::Events events;
   events.reply = [weak](Envelope&& reply) {
@@ -68,6 +91,13 @@ std::shared_ptr<ClientStream> Transport::OpenStreamTo(const std::string& endpoin
   events.item = [weak](Envelope&& item) {
     if (auto self = weak.lock()) self->TakeItem(std::move(item));
   };
+  events.confirm = [weak](const std::string& probe) {
+    auto self = weak.lock();
+    return self == nullptr ? absl::OkStatus() : self->TakeConfirm(probe);
+  };
+  events.broken = [weak, id, endpoint](const absl::Status& why) {
+    if (auto self = weak.lock()) self->StreamBroken(id, endpoint, why);
+  };
   events.ended = [weak, id, endpoint](bool greeted, const absl::Status& status) {
     if (auto self = weak.lock()) self->StreamEnded(id, endpoint, greeted, status);
   };
@@ -76,14 +106,16 @@ std::shared_ptr<ClientStream> Transport::OpenStreamTo(const std::string& endpoin
   };
   ClientStreamOptions options;
   options.id = id;
+  options.process = target.life.ToString();
   options.limits = options_.frames;
+  options.transfers = Transfers();
   options.patient = patient;
   options.ring_socket = RingSocketPath(endpoint);
   if (!options.ring_socket.empty()) options.rings = rings_;
   options.why_no_rings = options.ring_socket.empty() ? "it is of another node" : "rings are switched off here";
-  options.dial_grpc = [endpoint, security = options_.security, name = options_.process_name, limits = options_.frames](
-                          bool waits, std::shared_ptr<EnvelopeSink> sink) {
-    return GrpcClientChannel::Open(MakeChannel(endpoint, security), name, limits, waits, std::move(sink));
+  options.dial_grpc = [endpoint, security = options_.security, name = options_.process_name, limits = options_.frames,
+                       counters = counters_](bool waits, std::shared_ptr<EnvelopeSink> sink) {
+    return GrpcClientChannel::Open(MakeChannel(endpoint, security), {name, limits, waits, counters}, std::move(sink));
   };
   return ClientStream::Open(std::move(options), std::move(events));
 }
@@ -98,8 +130,8 @@ void Transport::SendAgain(std::vector<OpenCall>& calls, const std::string& endpo
       continue;
     }
     if (stream == nullptr) {
-      stream = StreamTo(endpoint, true);
-      redials_.emplace_back(now + kRedialTimeout, stream);
+      stream = StreamTo({call.target(), endpoint}, true);
+      redials_.emplace_back(now + options_.session_timeout, stream);
       timer_changed_.NotifyAll();
     }
     --call.retries_left;
@@ -122,7 +154,27 @@ void Transport::EndRedials(Monotonic now) {
       redials_.pop_front();
     }
   }
-  for (const auto& stream : late) stream->GiveUp();
+  for (const auto& stream : late) stream->GiveUp(now - options_.session_timeout / 2);
+}
+
+void Transport::EndDetached(Monotonic now) {
+  {
+    MutexLock lock(mutex_);
+    if (now < detached_at_) return;
+    detached_at_ = Monotonic::Infinite();
+  }
+  Monotonic next = service_->EndDetached(now);
+  MutexLock lock(mutex_);
+  detached_at_ = std::min(detached_at_, next);
+}
+
+void Transport::StreamBroken(uint64_t stream, const std::string& endpoint, const absl::Status& why) {
+  if (options_.log) options_.log("the connection to " + endpoint + " broke and is dialed again: " + StatusText(why));
+  MutexLock lock(mutex_);
+  std::shared_ptr<ClientStream> broken = OpenStream(stream);
+  if (broken == nullptr || stopping_) return;
+  redials_.emplace_back(MonotonicNow() + options_.session_timeout, std::move(broken));
+  timer_changed_.NotifyAll();
 }
 
 void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status) {

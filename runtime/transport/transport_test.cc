@@ -244,18 +244,44 @@ absl::Status SendFrames(const Process& to, const std::vector<v1::Frame>& frames)
 
 TEST_CASE("Transport: frames that cannot be end the stream with the reason", "[transport]") {
   Process b(2);
-  FrameQueue queue;
-  queue.PushHello("test");
-  v1::Frame hello = *queue.NextFrame();
+  FrameSession session;
+  const v1::Frame hello = session.Hello("test", 7, 1);
   CHECK(SendFrames(b, {v1::Frame()}).code() == absl::StatusCode::kInvalidArgument);
   CHECK(SendFrames(b, {hello, hello}).code() == absl::StatusCode::kInvalidArgument);
   v1::Envelope reply;
   reply.mutable_reply()->set_call_id(1);
-  queue.PushAlways(std::move(reply));
-  CHECK(SendFrames(b, {hello, *queue.NextFrame()}).code() == absl::StatusCode::kInvalidArgument);
+  session.PushAlways(std::move(reply));
+  CHECK(SendFrames(b, {hello, *session.Next()}).code() == absl::StatusCode::kInvalidArgument);
   v1::Frame old = hello;
   old.mutable_envelopes(0)->mutable_hello()->set_protocol_version(99);
   CHECK(SendFrames(b, {old}).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(b.transport->counters().refused_frames == 3);
+}
+
+TEST_CASE("Transport: a session that is not known here, or an older stream of one that is, is refused and counted",
+          "[transport]") {
+  Process b(2);
+  FrameSession session;
+  absl::Status unknown = SendFrames(b, {session.Hello("test", 7, 2)});
+  CHECK(unknown.code() == absl::StatusCode::kAborted);
+  CHECK(std::string(unknown.message()).find("not known") != std::string::npos);
+  v1::Frame last;
+  last.set_ends_session(true);
+  RpcSecurity security;
+  security.token = TestToken();
+  auto stub = v1::ActorTransport::NewStub(MakeChannel(b.setting.endpoint, security));
+  grpc::ClientContext context;
+  auto stream = stub->Connect(&context);
+  REQUIRE(stream->Write(session.Hello("test", 8, 1)));
+  v1::Frame reply;
+  REQUIRE(stream->Read(&reply));
+  CHECK(reply.envelopes(0).hello().session() == 8);
+  CHECK(SendFrames(b, {session.Hello("test", 8, 1)}).code() == absl::StatusCode::kAborted);
+  CHECK(b.transport->counters().refused_sessions == 2);
+  REQUIRE(stream->Write(last));
+  CHECK_FALSE(stream->Read(&reply));
+  CHECK(stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(SendFrames(b, {session.Hello("test", 8, 2)}).code() == absl::StatusCode::kAborted);  // It has ended.
 }
 
 }  // namespace

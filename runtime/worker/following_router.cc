@@ -19,7 +19,10 @@ struct FollowingRouter::Followed {
 };
 
 FollowingRouter::FollowingRouter(JobId own, std::shared_ptr<Transport> transport, std::shared_ptr<grpc::Channel> head)
-    : own_(std::move(own)), transport_(std::move(transport)), head_(std::move(head)) {}
+    : CallRouter(transport->shared_waits()),
+      own_(std::move(own)),
+      transport_(std::move(transport)),
+      head_(std::move(head)) {}
 
 FollowingRouter::~FollowingRouter() = default;
 

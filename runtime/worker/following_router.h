@@ -37,6 +37,7 @@ class FollowingRouter final : public CallRouter {
   void WaitReading(uint64_t call, internal::FutureBase& gate, Monotonic deadline) override {
     transport_->WaitReading(call, gate, deadline);
   }
+  std::vector<Connection> Connections() const override { return transport_->Connections(); }
   uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
   void Unwatch(uint64_t watch) override { transport_->Unwatch(watch); }
 

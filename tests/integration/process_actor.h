@@ -48,6 +48,22 @@ class Worker : public troupe::Actor {
   void Exit(int64_t code) { ::_exit(static_cast<int>(code)); }
   void Hang() { troupe::PauseFor(absl::Seconds(20)); }
   troupe::Task<int64_t> AskThroughRef(troupe::Ref<Worker> other) { co_return co_await other.Call<&Worker::Pid>(); }
+  // Each asks the next one of `others`, the last answers.
+  troupe::Task<int64_t> AskRound(std::vector<troupe::Ref<Worker>> others) {
+    if (others.empty()) co_return ::getpid();
+    troupe::Ref<Worker> next = others.front();
+    others.erase(others.begin());
+    co_return co_await next.Call<&Worker::AskRound>(others);
+  }
+  int64_t Length(const std::string& text) const { return static_cast<int64_t>(text.size()); }
+  // "process by transport;" each.
+  std::string Connections() const {
+    std::string text;
+    for (const troupe::Connection& connection : context_->connections()) {
+      text += (connection.dialed ? "to " : "from ") + connection.process + " by " + connection.how + ";";
+    }
+    return text;
+  }
   troupe::Stream<int64_t> Count(int64_t n) {
     for (int64_t i = 0; i < n; ++i) co_yield i;
     co_return absl::OkStatus();
@@ -108,9 +124,10 @@ class Worker : public troupe::Actor {
   troupe::ActorContext* context_ = nullptr;
   std::vector<troupe::ObjectRef<troupe::Tensor>> kept_;
 };
-TROUPE_ACTOR_INTERFACE(Worker, TROUPE_METHODS(Add, Pid, Variable, StopSelf, Throw, Sleep, Link, Monitor, Seen,
-                                              SpawnProcess, Exit, Hang, AskThroughRef, Count, SpawnChild, MakeTensor,
-                                              SumOf, SumOfTensor, Keep, Kept, MakeAndKeep, SumFrom, MakeKept, KeepFrom,
-                                              SumOfKept, ExplainKept, FetchedAndSent));
+TROUPE_ACTOR_INTERFACE(Worker,
+                       TROUPE_METHODS(Add, Pid, Variable, StopSelf, Throw, Sleep, Link, Monitor, Seen, SpawnProcess,
+                                      Exit, Hang, AskThroughRef, AskRound, Connections, Count, SpawnChild, MakeTensor,
+                                      SumOf, SumOfTensor, Keep, Kept, MakeAndKeep, SumFrom, MakeKept, KeepFrom,
+                                      SumOfKept, ExplainKept, FetchedAndSent, Length));
 
 }  // namespace troupe_test

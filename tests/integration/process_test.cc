@@ -77,6 +77,40 @@ TEST_CASE("Processes: actors with resources are placed in processes, called both
   CHECK(Eventually([&] { return !IsAlive(first_pid); }));
 }
 
+TEST_CASE("Processes: a circle of waits through three of them is told, and how they are connected", "[processes]") {
+  Runtime runtime = Embedded();
+  Ref<Worker> here = runtime.Spawn<Worker>({.name = "here"}, 1).value();
+  Ref<Worker> first = runtime.Spawn<Worker>(InProcess("first"), 1).value();
+  Ref<Worker> second = runtime.Spawn<Worker>(InProcess("second"), 1).value();
+  using Path = std::vector<Ref<Worker>>;
+  CHECK(here.Call<&Worker::AskRound>(Path{first, second}).Get().value() == second.Call<&Worker::Pid>().Get().value());
+  const Monotonic start = MonotonicNow();
+  absl::Status circle = here.Call<&Worker::AskRound>(Path{first, second, here}).Get().status();
+  CHECK(MonotonicNow() - start < absl::Seconds(10));
+  CHECK(circle.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(std::string(circle.message()).find("wait for each other for ever: ") != std::string::npos);
+  for (const Ref<Worker>& ref : {here, first, second}) {
+    CHECK(std::string(circle.message()).find(ref.life().ToString()) != std::string::npos);
+  }
+  CHECK(here.Call<&Worker::AskRound>(Path{first, second}).Get().ok());
+  std::string connections = first.Call<&Worker::Connections>().Get().value();
+  INFO(connections);
+  CHECK(connections.find("to " + second.life().ToString() + " by shared-memory rings;") != std::string::npos);
+  CHECK(connections.find("from embedded") != std::string::npos);
+}
+
+TEST_CASE("Processes: an argument of 256 MiB arrives, and small calls to others do not wait for it", "[processes]") {
+  constexpr int64_t kLarge = 256 << 20;
+  Runtime runtime = Embedded();
+  Ref<Worker> worker = runtime.Spawn<Worker>(InProcess("worker"), 1).value();
+  Ref<Worker> child = worker.Call<&Worker::SpawnChild>().Get().value();
+  Future<int64_t> length = worker.Call<&Worker::Length>(std::string(kLarge, 'x'));
+  int passed = 0;
+  for (; !length.Ready(); ++passed) REQUIRE(child.Call<&Worker::Add>(1).Get().ok());
+  CHECK(passed >= 5);
+  CHECK(length.Get().value() == kLarge);
+}
+
 TEST_CASE("Processes: a constructor that fails, and what can never fit, say why", "[processes]") {
   Runtime runtime = Embedded();
   absl::Status negative = runtime.Spawn<Worker>(InProcess("negative"), -1).status();

@@ -68,6 +68,7 @@ SYSTEM_FILES = (
     "runtime/rpc/server.cc",  # the mode of its socket's file
     "runtime/rpc/token.cc",  # whose the token's file and descriptor are
     "runtime/transport/ring_hub.cc",  # whose the other process is
+    "runtime/transport/ring_watch.cc",  # when the other process ends
     "runtime/worker/agent_link.cc",  # tells its process id
     "runtime/worker/worker_main.cc",  # is the process' main function
     "scheduler/server/job_logs.cc",  # reads files that grow meanwhile

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The actors and processes of the contract suite (contract_test.cc): a World is a caller, and actors that it calls over
-// one transport. A new transport adds a World to OverEach. For that test alone; checks are made on its thread.
+// The actors and processes of the contract suite (contract_test.cc, contract_faults_test.cc): a World is a caller, and
+// actors that it calls over one transport. A new transport adds a World to OverEach. For those tests alone; checks are
+// made on its thread.
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/actor/actor.h"
@@ -41,6 +43,9 @@ class Subject : public Actor {
   Future<int64_t> Gate() { return gate_.TakeFuture(); }
   void Open(int64_t value) { gate_.Set(value); }
   void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
+  // How much came, and how much came last before.
+  int64_t Size(const std::string& text) { return size_ = static_cast<int64_t>(text.size()); }
+  int64_t LastSize() const { return size_; }
   std::string Big(int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); }
   Stream<int64_t> Numbers(int64_t n, const std::string& error) {
     struct Guard {
@@ -63,6 +68,17 @@ class Subject : public Actor {
   Task<std::string> AskThroughRef(Ref<Subject> other, std::string text) {
     co_return co_await other.Call<&Subject::Echo>(text);
   }
+  absl::StatusOr<std::string> BlockOnRef(Ref<Subject> other, std::string text) {
+    return other.Call<&Subject::Echo>(text).Get();
+  }
+  // Through two: `other` asks `back`.
+  Task<std::string> AskAround(Ref<Subject> other, Ref<Subject> back) {
+    co_return co_await other.Call<&Subject::AskThroughRef>(back, "round");
+  }
+  absl::StatusOr<std::string> BlockAround(Ref<Subject> other, Ref<Subject> back) {
+    return other.Call<&Subject::BlockOnRef>(back, "round").Get();
+  }
+  Task<absl::Status> AwaitSleep(Ref<Subject> other, int64_t ms) { co_return co_await other.Call<&Subject::Sleep>(ms); }
   Ref<Subject> Pass(Ref<Subject> other) { return other; }
 
   // Of streams, over all subjects: items made by the newest one, producers that have ended.
@@ -71,6 +87,7 @@ class Subject : public Actor {
 
  private:
   int64_t next_ = 0;
+  int64_t size_ = 0;
   Promise<int64_t> gate_;
 };
 TROUPE_RETRY(Subject, NextRepeated, 3);
@@ -78,8 +95,9 @@ TROUPE_RETRY(Subject, GateRepeated, 3);
 TROUPE_REENTRANT(Subject, Numbers);
 TROUPE_REENTRANT(Subject, Blobs);
 TROUPE_ACTOR(Subject,
-             TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Big, Numbers,
-                            Blobs, AskThroughRef, Pass),
+             TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Size,
+                            LastSize, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround, BlockAround,
+                            AwaitSleep, Pass),
              TROUPE_INIT());
 // A class that no subject has the methods of.
 class Other : public Actor {
@@ -90,6 +108,18 @@ TROUPE_ACTOR(Other, TROUPE_METHODS(Foreign), TROUPE_INIT());
 
 constexpr size_t kPayloadMax = 1 << 20;  // bytes
 constexpr size_t kMailboxMax = 64;       // messages
+
+// Another value for a scope.
+template <typename T>
+class Changed {
+ public:
+  Changed(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
+  ~Changed() { variable_ = before_; }
+
+ private:
+  T& variable_;
+  const T before_;
+};
 
 // By what a side is reached from others.
 enum class Serves { kNothing, kGrpc, kRings };
@@ -104,25 +134,38 @@ struct Side {
     TransportOptions options;
     options.process_name = name;
     options.security = security;
-    options.payload_bytes_max = kPayloadMax;
+    options.payload_bytes_max = payload_max;
+    options.whole_payload_bytes_max = 64 << 10;
+    options.session_timeout = session_timeout;
+    options.frames = frames;
     transport = Transport::Create(options, host);
     if (serves == Serves::kNothing) return;
-    std::string path = "/tmp/contract-test-" + RandomHex(6);
+    path = "/tmp/contract-test-" + RandomHex(6);
     endpoint = "unix:" + path + "-proxy.sock";
     RpcServerOptions server_options;
     server_options.addresses = {"unix:" + path + ".sock"};
     server_options.security = security;
     server = RpcServer::Start(server_options, {transport->service()}).value();
+    has_rings = serves == Serves::kRings;
+    if (has_rings) REQUIRE(transport->ServeRings(server_options.addresses[0]).ok());
+    StartProxies();
+  }
+  // Of those who call this side:
+  void CutConnections() {
+    for (const auto& proxy : proxies) proxy->Cut();
+  }
+  // They break, and nobody listens any more.
+  void StopProxies() { proxies.clear(); }
+  void StartProxies() {
     proxies.push_back(
         std::make_unique<testing::CutProxy>(path + "-proxy.sock", path + ".sock", UnixSocketKind::kStream));
-    if (serves == Serves::kGrpc) return;
-    REQUIRE(transport->ServeRings(server_options.addresses[0]).ok());
+    if (!has_rings) return;
     proxies.push_back(
         std::make_unique<testing::CutProxy>(path + "-proxy.ring", path + ".ring", UnixSocketKind::kSeqPacket));
   }
-  // Of those who call this side.
-  void CutConnections() {
-    for (const auto& proxy : proxies) proxy->Cut();
+  // New ones get no answer.
+  void Stall(bool stalls) {
+    for (const auto& proxy : proxies) proxy->Stall(stalls);
   }
   ~Side() {
     for (auto& cell : cells) cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10));
@@ -142,6 +185,13 @@ struct Side {
     return {setting.self, endpoint};
   }
 
+  // Of sides that are made from now on:
+  inline static absl::Duration session_timeout = absl::Seconds(10);
+  inline static size_t payload_max = kPayloadMax;
+  inline static FrameLimits frames;
+
+  std::string path;
+  bool has_rings = false;
   std::string endpoint;
   ActorHost host;
   std::shared_ptr<Transport> transport;
@@ -151,11 +201,12 @@ struct Side {
   std::vector<std::shared_ptr<ActorCell>> cells;
 };
 
-// A caller, and two actors that it calls over the transport under test.
+// A caller, and actors that it calls over the transport under test: two of the callee, and a `second` of its own
+// process.
 struct World {
   std::string name;
   std::unique_ptr<Side> caller, callee;  // The callee is null where both are one process.
-  ActorAddress address, second;          // Life 5 of "subject", of the callee; of "second", of the caller.
+  ActorAddress address, second, beside;  // Life 5 of "subject" and "beside", of the callee; of "second", of the caller.
 
   Ref<Subject> At(const ActorAddress& at) const { return Ref<Subject>(at, caller->transport); }
   Ref<Subject> ref() const { return At(address); }
@@ -163,15 +214,17 @@ struct World {
 };
 
 World InProcess() {
-  World world{"in one process", std::make_unique<Side>("one", Serves::kNothing), nullptr, {}, {}};
+  World world{"in one process", std::make_unique<Side>("one", Serves::kNothing), nullptr, {}, {}, {}};
   world.address = world.caller->Add("subject", 5);
   world.second = world.caller->Add("second", 5);
+  world.beside = world.side().Add("beside", 5);
   return world;
 }
 World Between(const std::string& name, Serves serves) {
-  World world{name, std::make_unique<Side>("caller", serves), std::make_unique<Side>("callee", serves), {}, {}};
+  World world{name, std::make_unique<Side>("caller", serves), std::make_unique<Side>("callee", serves), {}, {}, {}};
   world.address = world.callee->Add("subject", 5);
   world.second = world.caller->Add("second", 5);
+  world.beside = world.side().Add("beside", 5);
   return world;
 }
 World GrpcStream() { return Between("gRPC stream", Serves::kGrpc); }
@@ -185,7 +238,9 @@ void Over(const std::vector<World (*)()>& worlds, const std::function<void(World
     INFO(world.name);
     test(world);
     CHECK(world.caller->transport->open_calls() == 0);
-    for (const TransportPeer& peer : world.caller->transport->Peers()) CHECK(peer.how.find(world.name) == 0);
+    for (const Connection& connection : world.caller->transport->Connections()) {
+      if (connection.dialed) CHECK(connection.how.find(world.name) == 0);
+    }
   }
 }
 void OverEach(const std::function<void(World&)>& test) { Over({&InProcess, &GrpcStream, &Rings}, test); }

@@ -33,11 +33,13 @@ class CutProxy {
     thread_.join();
   }
 
-  // Every connection breaks, before it returns; what is on its way is lost. Later ones are passed on.
+  // Every connection breaks, before it returns; what is on its way is lost. Later ones are passed on, unless it stalls:
+  // then they get no answer.
   void Cut() {
     cut_ = true;
     while (cut_) std::this_thread::yield();
   }
+  void Stall(bool stalls) { stalls_ = stalls; }
 
  private:
   static constexpr absl::Duration kPoll = absl::Milliseconds(1);  // How late a cut may be.
@@ -57,11 +59,13 @@ class CutProxy {
         continue;
       }
       if (!ready.ok()) continue;
+      if (stalls_) PauseFor(kPoll);
       for (size_t at : *ready) at == 0 ? Accept() : Pass(fds[at]);
     }
   }
 
   void Accept() {
+    if (stalls_) return;
     auto accepted = listener_.Accept(Monotonic());
     auto connected = UnixSocket::Connect(target_, kind_);
     if (!accepted.ok() || !connected.ok()) return;
@@ -92,6 +96,7 @@ class CutProxy {
   const UnixSocketKind kind_;
   std::map<int, Way> ways_;  // Both ways, by the descriptor that is read. Of the thread.
   std::atomic<bool> cut_{false};
+  std::atomic<bool> stalls_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

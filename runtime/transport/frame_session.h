@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// FrameSession: one side of a session over gRPC streams. Packs envelopes that wait into numbered frames, keeps what the
+// other side has not acknowledged and writes it again on the next stream, and checks what comes: each envelope arrives
+// once and in order, however often the stream breaks. Pure: no lock, no clock, no IO.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "troupe/v1/actor.pb.h"
+
+namespace troupe {
+
+inline constexpr uint32_t kTransportProtocolVersion = 3;
+
+struct FrameLimits {
+  size_t queue_envelopes_max = 65'536;
+  size_t queue_bytes_max = 64 << 20;
+  // A frame is closed when it has that many: large enough that its cost is shared, small enough that the first envelope
+  // does not wait long for the last.
+  size_t frame_envelopes_max = 1024;
+  size_t frame_bytes_max = 256 << 10;
+  // Of frames that are kept until the other side has them; beyond it nothing new is written, unless the queue is over
+  // its limit. More than is on its way on a fast and long line.
+  size_t kept_bytes_max = 16 << 20;
+  size_t kept_frames_max = 4096;
+  // When so much came and nothing goes back that could say so, an acknowledgement goes by itself. Far less than what is
+  // kept, so that nobody waits for it.
+  size_t acknowledge_bytes = 1 << 20;
+  size_t acknowledge_frames = 64;
+};
+
+class FrameSession {
+ public:
+  explicit FrameSession(FrameLimits limits = {}) : limits_(limits) {}
+
+  // The first frame of a stream, to be written before those of Next.
+  v1::Frame Hello(const std::string& process, uint64_t session, uint64_t epoch) const;
+  // The hello of a frame that begins a stream. INVALID_ARGUMENT: it is none. FAILED_PRECONDITION: of another version.
+  static absl::StatusOr<v1::TransportHello> HelloOf(const v1::Frame& frame);
+
+  // False: full; `envelope` is untouched. Any size of envelope fits into an empty queue.
+  bool Push(v1::Envelope&& envelope);
+  // Never refused: for replies, whose number the receiver of the calls bounds by reading no more (see `over_limit`).
+  void PushAlways(v1::Envelope&& envelope);
+  bool over_limit() const {
+    return bytes_ > limits_.queue_bytes_max || envelopes_.size() > limits_.queue_envelopes_max;
+  }
+
+  // A new stream: what the other side has not got goes first. DATA_LOSS: it names a frame that it cannot have, or
+  // misses one that it had; the session has ended then.
+  absl::Status Begin(uint64_t other_received);
+  // What is to be written next; null when nothing is now.
+  std::shared_ptr<const v1::Frame> Next();
+  // A frame that came, behind the hello. False: it holds nothing, or came before; it is dropped. INVALID_ARGUMENT: it
+  // cannot be (out of sequence, empty, with an envelope that is none); the session has ended then.
+  absl::StatusOr<bool> Take(const v1::Frame& frame);
+
+  // All of the other's frames up to this one have come.
+  uint64_t received() const { return received_; }
+  // Frames that came before and were dropped.
+  uint64_t duplicates() const { return duplicates_; }
+  size_t kept_bytes() const { return kept_bytes_; }
+  size_t kept_frames() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    std::shared_ptr<v1::Frame> frame;
+    size_t bytes = 0;
+  };
+  absl::Status Acknowledge(uint64_t sequence);
+  Kept Pack();
+  bool OwesAcknowledgement() const;
+
+  const FrameLimits limits_;
+  std::deque<std::pair<v1::Envelope, size_t>> envelopes_;  // Wait, with their sizes.
+  size_t bytes_ = 0;
+  uint64_t last_sequence_ = 0;
+  std::deque<Kept> kept_;
+  size_t kept_bytes_ = 0;
+  size_t written_ = 0;  // So many of kept_ were written on this stream.
+
+  uint64_t received_ = 0;
+  uint64_t acknowledged_ = 0;  // What the other side was told of received_.
+  size_t unacknowledged_bytes_ = 0;
+  uint64_t duplicates_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// RingChannel: a pair of rings as a FrameChannel, and the socket beside it. Of RingHub alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/base/monotonic.h"
+#include "runtime/env/unique_fd.h"
+#include "runtime/env/unix_socket.h"
+#include "runtime/transport/envelope_codec.h"
+#include "runtime/transport/frame_channel.h"
+#include "runtime/transport/ring_hub.h"
+#include "runtime/transport/ring_pipe.h"
+
+namespace troupe {
+
+class RingChannel final : public FrameChannel,
+                          private internal::Waker,
+                          public std::enable_shared_from_this<RingChannel> {
+ public:
+  // `served_by`: the hub whose idle threads may read it; null: none. `path`: the one that was dialed; empty: the
+  // other process dialed.
+  RingChannel(UnixSocket socket, std::unique_ptr<RingEnd> end, const RingPipeOptions& options, uint64_t rings_epoch,
+              std::string path, RingHub* served_by)
+      : epoch(rings_epoch),
+        dialed(std::move(path)),
+        served_by_(served_by),
+        socket_(std::move(socket)),
+        pipe_(std::move(end), options, [this](std::string_view record) { return TakeRecord(record); }) {}
+
+  absl::Status Send(Envelope&& envelope) override {
+    return pipe_.Send(false, [&](std::string& out) { writer_.Write(envelope, out); });
+  }
+  void SendAlways(Envelope&& envelope) override {
+    static_cast<void>(pipe_.Send(true, [&](std::string& out) { writer_.Write(envelope, out); }));
+  }
+  void End(const absl::Status& why) override { pipe_.End(why, false); }
+  void WaitReading(internal::FutureBase& future, Monotonic deadline) override {
+    if (!future.SetWaker(this)) return;
+    pipe_.ReadUntil([&future] { return future.IsSet(); }, deadline);
+    future.ClearWaker();
+  }
+
+  void SetSink(std::shared_ptr<EnvelopeSink> sink) { sink_ = std::move(sink); }
+  const std::shared_ptr<EnvelopeSink>& sink() const { return sink_; }
+  UnixSocket& socket() { return socket_; }
+  RingPipe& pipe() { return pipe_; }
+
+  const uint64_t epoch;
+  const std::string dialed;
+  // Under the hub's lock:
+  bool ended = false;
+  Monotonic waits_until;   // While it is detached,
+  UniqueFd other_process;  // readable when that ends; invalid where that cannot be had.
+
+ private:
+  absl::Status TakeRecord(std::string_view record) {
+    absl::StatusOr<Envelope> envelope = reader_.Read(record);
+    if (!envelope.ok()) return envelope.status();
+    if (served_by_ != nullptr && served_by_->busy_now_.load(std::memory_order_relaxed) != this) {
+      served_by_->SetBusy(this);
+    }
+    return envelope->kind == Envelope::Kind::kNone ? absl::OkStatus() : sink_->Take(*std::move(envelope));
+  }
+
+  void Wake() override { pipe_.WakeReader(); }
+
+  RingHub* const served_by_;
+  UnixSocket socket_;
+  EnvelopeWriter writer_;               // Under the pipe's lock for writing.
+  EnvelopeReader reader_;               // Of the thread that reads.
+  std::shared_ptr<EnvelopeSink> sink_;  // Set before anybody reads; until the end.
+  RingPipe pipe_;
+};
+
+}  // namespace troupe
