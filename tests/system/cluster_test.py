@@ -92,6 +92,10 @@ class ClusterTest(SystemTest):
         job = self.submit("trainer.total_steps=100000")
         self.wait_for("it trains", lambda: len(surviving_steps(self.run_folder)) >= 1, 40)
         self.assertIn("rollout/0", self.home.call("actors", "--job", job)[1])
+        wide = self.home.call("actors", "--job", job, "-o", "wide")[1]
+        rollout = next(line for line in wide.splitlines() if "/rollout/0#" in line.split()[0])
+        self.assertRegex(rollout, r"from \S+: shared-memory rings", "who calls it, and how")
+        self.assertNotIn("cannot be asked", wide)
         self.assertEqual(self.home.call("logs", job)[0], 0)
         for _ in range(2):
             code, _, err = self.home.call("cancel", job, "--grace", "5s")

@@ -10,6 +10,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/job/yaml_text.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/connections.h"
 #include "tools/cli/head_client.h"
 #include "tools/cli/progress_view.h"
 #include "tools/cli/text_table.h"
@@ -93,10 +94,21 @@ std::string NodesTable(const v1::ListNodesResponse& response) {
   return table.ToText();
 }
 
-std::string ActorsTable(const v1::ListActorsResponse& response, bool wide) {
+std::string Joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
+  return text.empty() ? "-" : text;
+}
+
+// `security`: null unless more than the head's word is wanted.
+std::string ActorsTable(const v1::ListActorsResponse& response, const RpcSecurity* security) {
+  const bool wide = security != nullptr;
   std::vector<std::string> columns = {"ACTOR", "STATE", "NODE", "PID", "RESTARTS", "AGE", "WHY"};
-  if (wide) columns.insert(columns.end(), {"ENDPOINT", "LAST EXIT"});
+  if (wide) columns.insert(columns.end(), {"ENDPOINT", "LAST EXIT", "CONNECTIONS"});
+  std::vector<std::vector<std::string>> connections;
+  if (wide) connections = ConnectionsOf({response.actors().begin(), response.actors().end()}, *security);
   TextTable table(columns);
+  size_t at = 0;
   for (const v1::Actor& actor : response.actors()) {
     const v1::ActorIncarnation& life = actor.address().actor();
     std::vector<std::string> row = {life.id().job_id() + "/" + life.id().role() + "/" +
@@ -107,7 +119,9 @@ std::string ActorsTable(const v1::ListActorsResponse& response, bool wide) {
                                     std::to_string(actor.restarts()),
                                     Age(actor.since_unix_ms()),
                                     actor.reason()};
-    if (wide) row.insert(row.end(), {actor.address().endpoint(), actor.last_exit().text()});
+    if (wide) {
+      row.insert(row.end(), {actor.address().endpoint(), actor.last_exit().text(), Joined(connections[at++])});
+    }
     table.Add(row);
   }
   return table.ToText();
@@ -153,7 +167,9 @@ int NodesCommand(const Options& options, SignalWaiter& signals) {
 int ActorsCommand(const Options& options, SignalWaiter& signals) {
   v1::ListActorsRequest request;
   request.set_job_id(options.job_filter);
-  bool wide = options.output == "wide";
+  absl::StatusOr<RpcSecurity> security = SecurityOf(options.connection, /*make_token=*/false);
+  if (!security.ok()) return Report(security.status());
+  const RpcSecurity* wide = options.output == "wide" ? &*security : nullptr;
   return List<v1::ListActorsRequest, v1::ListActorsResponse>(
       options, signals, request, &v1::Head::Stub::ListActors,
       [wide](const v1::ListActorsResponse& response) { return ActorsTable(response, wide); });
