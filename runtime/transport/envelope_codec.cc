@@ -71,11 +71,11 @@ void PutStatus(const absl::Status& status, std::string& out) {
   out.append(message);
 }
 
-void WriteReply(const Envelope& envelope, std::string& out) {
+void WriteReply(const Envelope& envelope, std::string& out, bool with_bytes) {
   if (envelope.status.ok()) {
     RecordScope record(kReply, out);
     PutNumber(envelope.call_id, out);
-    out.append(envelope.bytes);
+    if (with_bytes) out.append(envelope.bytes);
     return;
   }
   RecordScope record(kError, out);
@@ -118,7 +118,7 @@ uint32_t EnvelopeWriter::RouteOf(const std::shared_ptr<const CallRoute>& route, 
   return last_number_;
 }
 
-void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
+void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, bool with_bytes) {
   bool is_transfer = envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit;
   if (envelope.transfer != 0 && !is_transfer) {
     RecordScope record(kPayload, out);
@@ -140,15 +140,15 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
       for (uint64_t field : {envelope.caller, envelope.number}) {
         if (envelope.repeats) PutNumber(field, out);
       }
-      out.append(envelope.bytes);
+      if (with_bytes) out.append(envelope.bytes);
       return;
     }
     case Envelope::Kind::kReply:
-      return WriteReply(envelope, out);
+      return WriteReply(envelope, out, with_bytes);
     case Envelope::Kind::kItem: {
       RecordScope record(kItem, out);
       PutNumber(envelope.call_id, out);
-      out.append(envelope.bytes);
+      if (with_bytes) out.append(envelope.bytes);
       return;
     }
     case Envelope::Kind::kGrant: {
@@ -170,13 +170,13 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out) {
     case Envelope::Kind::kProbe:
     case Envelope::Kind::kConfirm: {
       RecordScope record(envelope.kind == Envelope::Kind::kProbe ? kProbe : kConfirm, out);
-      out.append(envelope.bytes);
+      if (with_bytes) out.append(envelope.bytes);
       return;
     }
     case Envelope::Kind::kChunk: {
       RecordScope record(kChunk, out);
       for (uint64_t field : {envelope.transfer, envelope.items}) PutNumber(field, out);
-      out.append(envelope.bytes);
+      if (with_bytes) out.append(envelope.bytes);
       return;
     }
     case Envelope::Kind::kCredit: {
@@ -204,8 +204,8 @@ absl::Status EnvelopeReader::ReadRoute(std::string_view record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record) {
-  absl::StatusOr<Envelope> envelope = ReadOne(record);
+absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record, std::string* beside) {
+  absl::StatusOr<Envelope> envelope = ReadOne(record, beside);
   if (transfer_ != 0 && envelope.ok() && envelope->kind != Envelope::Kind::kNone && envelope->transfer == 0) {
     envelope->transfer = std::exchange(transfer_, 0);
   }
@@ -239,11 +239,11 @@ absl::StatusOr<Envelope> EnvelopeReader::ReadCall(FieldReader& fields) {
   return envelope;
 }
 
-absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record) {
+absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record, std::string* beside) {
   if (record.empty()) return absl::InvalidArgumentError("an empty message");
   Envelope envelope;
   auto tag = static_cast<uint8_t>(record[0]);
-  FieldReader fields(record.substr(1));
+  FieldReader fields(record.substr(1), beside);
   switch (tag) {
     case kCall:
       return ReadCall(fields);
@@ -299,6 +299,7 @@ absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record) {
       if (absl::Status end = fields.End("a payload's number"); !end.ok()) return end;
       return envelope;
     case kRoute:
+      if (beside != nullptr) return absl::InvalidArgumentError("a route has no place for the bytes beside it");
       if (absl::Status status = ReadRoute(record.substr(1)); !status.ok()) return status;
       return envelope;
     default:

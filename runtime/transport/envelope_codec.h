@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Envelopes as records of a ring: flat, little-endian, without protobuf. A record is a length (u32, of what follows), a
+// Envelopes as records, of which rings and the frames of gRPC streams consist: flat, little-endian, without protobuf. A record is a length (u32, of what follows), a
 // kind (u8), and by kind (text: a length u16 and the bytes; the rest of a record has no length of its own):
 //
 //   1 call    u8 flags (1 streams, 2 repeats) | u32 route | u64 call_id | i64 timeout_ns |
@@ -38,8 +38,9 @@ class EnvelopeWriter {
  public:
   static constexpr size_t kRoutesMax = 4096;
 
-  // Appends the records of `envelope`: in the order in which they are sent, all of them.
-  void Write(const Envelope& envelope, std::string& out);
+  // Appends the records of `envelope`: in the order in which they are sent, all of them. Without `with_bytes`
+  // envelope.bytes, with which the last one ends, are left to be sent beside it.
+  void Write(const Envelope& envelope, std::string& out, bool with_bytes = true);
 
  private:
   uint32_t RouteOf(const std::shared_ptr<const CallRoute>& route, std::string& out);
@@ -51,11 +52,12 @@ class EnvelopeWriter {
 
 class EnvelopeReader {
  public:
-  // A record without its length. Kind kNone: it was for the reader itself. INVALID_ARGUMENT: it cannot be (says why).
-  absl::StatusOr<Envelope> Read(std::string_view record);
+  // A record without its length, and the bytes that came beside it (used up; null: none). Kind kNone: it was for the
+  // reader itself. INVALID_ARGUMENT: it cannot be (says why).
+  absl::StatusOr<Envelope> Read(std::string_view record, std::string* beside = nullptr);
 
  private:
-  absl::StatusOr<Envelope> ReadOne(std::string_view record);
+  absl::StatusOr<Envelope> ReadOne(std::string_view record, std::string* beside);
   absl::StatusOr<Envelope> ReadCall(FieldReader& fields);
   absl::Status ReadRoute(std::string_view record);
   std::vector<std::shared_ptr<const CallRoute>> routes_;

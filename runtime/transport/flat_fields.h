@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and texts one after the other, little-endian, as processes of one machine tell each other. Private to this
-// folder.
+// Numbers and texts one after the other, little-endian, as processes tell each other. Private to this folder.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -27,7 +27,8 @@ inline void PutText(std::string_view text, std::string& out) {
 // Takes fields from the front; after the first that is not there, none is.
 class FieldReader {
  public:
-  explicit FieldReader(std::string_view bytes) : rest_(bytes) {}
+  // `beside`: the rest, where it did not come with the fields; used up. Null: there is none.
+  explicit FieldReader(std::string_view bytes, std::string* beside = nullptr) : rest_(bytes), beside_(beside) {}
 
   template <typename T>
   T Take() {
@@ -47,11 +48,15 @@ class FieldReader {
     return bytes;
   }
   std::string TakeText() { return TakeBytes(Take<uint16_t>()); }
-  std::string TakeRest() { return TakeBytes(rest_.size()); }
+  std::string TakeRest() {
+    if (beside_ != nullptr && rest_.empty()) return std::move(*std::exchange(beside_, nullptr));
+    return TakeBytes(rest_.size());
+  }
 
   // INVALID_ARGUMENT: a field was missing, or something is left. `what` names it.
   absl::Status End(const char* what) const {
     if (failed_) return absl::InvalidArgumentError(std::string(what) + " is cut");
+    if (beside_ != nullptr) return absl::InvalidArgumentError(std::string(what) + " has no place for the bytes beside it");
     if (rest_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(std::string(what) + " has " + std::to_string(rest_.size()) + " bytes too many");
   }
@@ -62,6 +67,7 @@ class FieldReader {
     rest_ = {};
   }
   std::string_view rest_;
+  std::string* beside_;
   bool failed_ = false;
 };
 

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport/frame_session.h"
 
+#include <algorithm>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/status.h"
 
 namespace troupe {
+namespace {
+
+// Bytes of an envelope from which on they are moved, not copied into the records.
+constexpr size_t kTailBytesMin = 16 << 10;
+// About what a record has beside them.
+constexpr size_t kRecordBytes = 64;
+
+}  // namespace
 
 v1::Frame FrameSession::Hello(const std::string& process, uint64_t session, uint64_t epoch) const {
   v1::Frame frame;
-  v1::TransportHello& hello = *frame.add_envelopes()->mutable_hello();
+  v1::TransportHello& hello = *frame.mutable_hello();
   hello.set_process(process);
   hello.set_protocol_version(kTransportProtocolVersion);
   hello.set_session(session);
@@ -19,10 +30,10 @@ v1::Frame FrameSession::Hello(const std::string& process, uint64_t session, uint
 }
 
 absl::StatusOr<v1::TransportHello> FrameSession::HelloOf(const v1::Frame& frame) {
-  if (frame.envelopes_size() != 1 || !frame.envelopes(0).has_hello()) {
+  if (!frame.has_hello() || !frame.records().empty()) {
     return absl::InvalidArgumentError("the stream does not begin with a hello");
   }
-  const v1::TransportHello& hello = frame.envelopes(0).hello();
+  const v1::TransportHello& hello = frame.hello();
   if (hello.process().empty()) return absl::InvalidArgumentError("a hello without the name of its process");
   if (hello.protocol_version() != kTransportProtocolVersion) {
     return absl::FailedPreconditionError(
@@ -36,32 +47,40 @@ absl::StatusOr<v1::TransportHello> FrameSession::HelloOf(const v1::Frame& frame)
   return hello;
 }
 
-bool FrameSession::Push(v1::Envelope&& envelope) {
-  size_t bytes = envelope.ByteSizeLong();
-  bool full = envelopes_.size() >= limits_.queue_envelopes_max || bytes_ + bytes > limits_.queue_bytes_max;
-  if (full && !envelopes_.empty()) return false;
+bool FrameSession::Push(Envelope&& envelope) {
+  bool full = waiting_envelopes_ >= limits_.queue_envelopes_max ||
+              waiting_bytes_ + envelope.bytes.size() + kRecordBytes > limits_.queue_bytes_max;
+  if (full && !waiting_.empty()) return false;
   PushAlways(std::move(envelope));
   return true;
 }
 
-void FrameSession::PushAlways(v1::Envelope&& envelope) {
-  size_t bytes = envelope.ByteSizeLong();
-  envelopes_.emplace_back(std::move(envelope), bytes);
-  bytes_ += bytes;
+void FrameSession::PushAlways(Envelope&& envelope) {
+  size_t bytes = envelope.bytes.size();
+  if (waiting_.empty() || waiting_.back().envelopes >= limits_.frame_envelopes_max ||
+      !waiting_.back().tail.empty() ||
+      waiting_.back().bytes() + bytes + kRecordBytes > limits_.frame_bytes_max) {
+    waiting_.emplace_back();
+  }
+  Waiting& frame = waiting_.back();
+  size_t before = frame.bytes();
+  bool is_tail = bytes >= kTailBytesMin;
+  writer_.Write(envelope, frame.records, !is_tail);
+  if (is_tail) frame.tail = std::move(envelope.bytes);
+  ++frame.envelopes;
+  ++waiting_envelopes_;
+  waiting_bytes_ += frame.bytes() - before;
 }
 
 FrameSession::Kept FrameSession::Pack() {
-  Kept kept;
-  kept.frame = std::make_shared<v1::Frame>();
+  Waiting waiting = std::move(waiting_.front());
+  waiting_.pop_front();
+  waiting_envelopes_ -= waiting.envelopes;
+  waiting_bytes_ -= waiting.bytes();
+  Kept kept{std::make_shared<v1::Frame>(), waiting.bytes()};
   kept.frame->set_sequence(++last_sequence_);
-  while (!envelopes_.empty() && static_cast<size_t>(kept.frame->envelopes_size()) < limits_.frame_envelopes_max) {
-    size_t bytes = envelopes_.front().second;
-    if (kept.bytes > 0 && kept.bytes + bytes > limits_.frame_bytes_max) break;
-    *kept.frame->add_envelopes() = std::move(envelopes_.front().first);
-    envelopes_.pop_front();
-    kept.bytes += bytes;
-    bytes_ -= bytes;
-  }
+  kept.frame->set_records(std::move(waiting.records));
+  kept.frame->set_tail(std::move(waiting.tail));
   return kept;
 }
 
@@ -70,7 +89,7 @@ std::shared_ptr<const v1::Frame> FrameSession::Next() {
   // Over the limit the server reads no acknowledgements until more is written: the stream's own flow control is the
   // bound.
   bool may_keep = over_limit() || (kept_bytes_ < limits_.kept_bytes_max && kept_.size() < limits_.kept_frames_max);
-  if (written_ == kept_.size() && !envelopes_.empty() && may_keep) {
+  if (written_ == kept_.size() && !waiting_.empty() && may_keep) {
     kept_.push_back(Pack());
     kept_bytes_ += kept_.back().bytes;
     frame = kept_.back().frame;
@@ -117,7 +136,8 @@ absl::Status FrameSession::Acknowledge(uint64_t sequence) {
 
 absl::StatusOr<bool> FrameSession::Take(const v1::Frame& frame) {
   TROUPE_RETURN_IF_ERROR(Acknowledge(frame.acknowledges()));
-  const bool is_empty = frame.envelopes().empty();
+  if (frame.has_hello()) return absl::InvalidArgumentError("a second hello");
+  const bool is_empty = frame.records().empty();
   if (frame.sequence() == 0 && is_empty) return false;
   if (frame.sequence() > 0 && frame.sequence() <= received_) {
     ++duplicates_;
@@ -128,15 +148,25 @@ absl::StatusOr<bool> FrameSession::Take(const v1::Frame& frame) {
                                       std::to_string(received_ + 1) + " was due");
   }
   if (is_empty) return absl::InvalidArgumentError("a frame without envelopes");
-  for (const v1::Envelope& envelope : frame.envelopes()) {
-    if (envelope.envelope_case() == v1::Envelope::ENVELOPE_NOT_SET) {
-      return absl::InvalidArgumentError("an empty envelope, or one of a kind that this version does not know");
-    }
-    if (envelope.has_hello()) return absl::InvalidArgumentError("a second hello");
-  }
   ++received_;
   unacknowledged_bytes_ += frame.ByteSizeLong();
   return true;
+}
+
+absl::Status FrameSession::TakeEnvelopes(v1::Frame& frame, EnvelopeReader& reader,
+                                         const std::function<absl::Status(Envelope&&)>& take) {
+  for (std::string_view left = frame.records(); !left.empty();) {
+    uint32_t length = 0;
+    if (left.size() > sizeof(length)) std::memcpy(&length, left.data(), sizeof(length));
+    left.remove_prefix(std::min(left.size(), sizeof(length)));
+    if (length == 0 || length > left.size()) return absl::InvalidArgumentError("a frame whose records are cut");
+    std::string_view record = left.substr(0, length);
+    left.remove_prefix(length);
+    std::string* beside = left.empty() && !frame.tail().empty() ? frame.mutable_tail() : nullptr;
+    TROUPE_ASSIGN_OR_RETURN(Envelope envelope, reader.Read(record, beside));
+    if (envelope.kind != Envelope::Kind::kNone) TROUPE_RETURN_IF_ERROR(take(std::move(envelope)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace troupe

@@ -6,16 +6,19 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/transport/envelope.h"
+#include "runtime/transport/envelope_codec.h"
 #include "troupe/v1/actor.pb.h"
 
 namespace troupe {
 
-inline constexpr uint32_t kTransportProtocolVersion = 3;
+inline constexpr uint32_t kTransportProtocolVersion = 4;
 
 struct FrameLimits {
   size_t queue_envelopes_max = 65'536;
@@ -44,11 +47,11 @@ class FrameSession {
   static absl::StatusOr<v1::TransportHello> HelloOf(const v1::Frame& frame);
 
   // False: full; `envelope` is untouched. Any size of envelope fits into an empty queue.
-  bool Push(v1::Envelope&& envelope);
+  bool Push(Envelope&& envelope);
   // Never refused: for replies, whose number the receiver of the calls bounds by reading no more (see `over_limit`).
-  void PushAlways(v1::Envelope&& envelope);
+  void PushAlways(Envelope&& envelope);
   bool over_limit() const {
-    return bytes_ > limits_.queue_bytes_max || envelopes_.size() > limits_.queue_envelopes_max;
+    return waiting_bytes_ > limits_.queue_bytes_max || waiting_envelopes_ > limits_.queue_envelopes_max;
   }
 
   // A new stream: what the other side has not got goes first. DATA_LOSS: it names a frame that it cannot have, or
@@ -57,8 +60,13 @@ class FrameSession {
   // What is to be written next; null when nothing is now.
   std::shared_ptr<const v1::Frame> Next();
   // A frame that came, behind the hello. False: it holds nothing, or came before; it is dropped. INVALID_ARGUMENT: it
-  // cannot be (out of sequence, empty, with an envelope that is none); the session has ended then.
+  // cannot be (out of sequence, empty, a second hello); the session has ended then.
   absl::StatusOr<bool> Take(const v1::Frame& frame);
+
+  // Gives the envelopes of a frame that Take accepted, which it uses up, to `take`; ends with the first that is not OK.
+  // `reader`: of all frames of a session, in their order. INVALID_ARGUMENT: the records cannot be.
+  static absl::Status TakeEnvelopes(v1::Frame& frame, EnvelopeReader& reader,
+                                    const std::function<absl::Status(Envelope&&)>& take);
 
   // All of the other's frames up to this one have come.
   uint64_t received() const { return received_; }
@@ -68,6 +76,13 @@ class FrameSession {
   size_t kept_frames() const { return kept_.size(); }
 
  private:
+  // A frame that still waits.
+  struct Waiting {
+    std::string records;
+    std::string tail;
+    size_t envelopes = 0;
+    size_t bytes() const { return records.size() + tail.size(); }
+  };
   struct Kept {
     std::shared_ptr<v1::Frame> frame;
     size_t bytes = 0;
@@ -77,8 +92,10 @@ class FrameSession {
   bool OwesAcknowledgement() const;
 
   const FrameLimits limits_;
-  std::deque<std::pair<v1::Envelope, size_t>> envelopes_;  // Wait, with their sizes.
-  size_t bytes_ = 0;
+  EnvelopeWriter writer_;
+  std::deque<Waiting> waiting_;
+  size_t waiting_bytes_ = 0;
+  size_t waiting_envelopes_ = 0;
   uint64_t last_sequence_ = 0;
   std::deque<Kept> kept_;
   size_t kept_bytes_ = 0;

@@ -4,7 +4,9 @@
 #include "runtime/transport/frame_session.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <deque>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -13,11 +15,33 @@
 namespace troupe {
 namespace {
 
-v1::Envelope CallOf(uint64_t id, size_t bytes = 10) {
-  v1::Envelope envelope;
-  envelope.mutable_call()->set_call_id(id);
-  envelope.mutable_call()->set_arguments(std::string(bytes, 'x'));
+// Calls of one of three methods, with as many bytes.
+Envelope CallOf(uint64_t id, size_t bytes = 10) {
+  static const auto* const routes = [] {
+    auto* made = new std::vector<std::shared_ptr<const CallRoute>>;
+    for (const char* method : {"A", "B", "C"}) {
+      made->push_back(std::make_shared<const CallRoute>(CallRoute{{{JobId("j"), "r", 0}, 1}, method}));
+    }
+    return made;
+  }();
+  Envelope envelope;
+  envelope.kind = Envelope::Kind::kCall;
+  envelope.call_id = id;
+  envelope.route = (*routes)[id % 3];
+  envelope.bytes = std::string(bytes, 'x');
   return envelope;
+}
+
+// The ids of the calls of a frame that was accepted.
+std::vector<uint64_t> CallsOf(v1::Frame frame, EnvelopeReader& reader) {
+  std::vector<uint64_t> ids;
+  REQUIRE(FrameSession::TakeEnvelopes(frame, reader, [&ids](Envelope&& envelope) {
+            CHECK(envelope.route->method == std::string(1, static_cast<char>('A' + envelope.call_id % 3)));
+            CHECK(envelope.bytes.find_first_not_of('x') == std::string::npos);
+            ids.push_back(envelope.call_id);
+            return absl::OkStatus();
+          }).ok());
+  return ids;
 }
 
 // Frames of all that waits.
@@ -30,10 +54,10 @@ std::vector<v1::Frame> Written(FrameSession& session) {
 constexpr FrameLimits kSmall = {.queue_envelopes_max = 100,
                                 .queue_bytes_max = 10'000,
                                 .frame_envelopes_max = 3,
-                                .frame_bytes_max = 200,
-                                .kept_bytes_max = 600,
+                                .frame_bytes_max = 400,
+                                .kept_bytes_max = 1200,
                                 .kept_frames_max = 8,
-                                .acknowledge_bytes = 300,
+                                .acknowledge_bytes = 600,
                                 .acknowledge_frames = 3};
 
 TEST_CASE("FrameSession: envelopes leave in order, together up to the frame's limits, in numbered frames",
@@ -44,24 +68,23 @@ TEST_CASE("FrameSession: envelopes leave in order, together up to the frame's li
   for (uint64_t id = 1; id <= 4; ++id) REQUIRE(writes.Push(CallOf(id)));
   REQUIRE(writes.Push(CallOf(5, 500)));  // Larger than a frame: alone in one.
   REQUIRE(writes.Push(CallOf(6)));
-  std::vector<int> sizes;
-  uint64_t next_id = 1;
+  EnvelopeReader reader;
+  std::vector<std::vector<uint64_t>> calls;
   for (const v1::Frame& frame : Written(writes)) {
     REQUIRE(reads.Take(frame).value());
-    sizes.push_back(frame.envelopes_size());
-    for (const v1::Envelope& envelope : frame.envelopes()) CHECK(envelope.call().call_id() == next_id++);
+    calls.push_back(CallsOf(frame, reader));
   }
-  CHECK(sizes == std::vector<int>{3, 1, 1, 1});
+  CHECK(calls == std::vector<std::vector<uint64_t>>{{1, 2, 3}, {4}, {5}, {6}});
   CHECK(reads.received() == 4);
 }
 
 TEST_CASE("FrameSession: a full queue refuses, and an empty one takes an envelope of any size", "[session]") {
-  FrameSession session({.queue_envelopes_max = 2, .queue_bytes_max = 100});
+  FrameSession session({.queue_envelopes_max = 2, .queue_bytes_max = 500});
   REQUIRE(session.Push(CallOf(1, 1000)));
   CHECK(session.over_limit());
-  v1::Envelope kept = CallOf(2);
+  Envelope kept = CallOf(2);
   CHECK_FALSE(session.Push(std::move(kept)));
-  CHECK(kept.call().call_id() == 2);
+  CHECK(kept.bytes.size() == 10);
   (void)session.Next();
   CHECK_FALSE(session.over_limit());
   CHECK(session.Push(CallOf(3)));
@@ -108,9 +131,8 @@ TEST_CASE("FrameSession: frames out of sequence, empty, or with what is none are
   CHECK(check([](v1::Frame&) {}) == absl::StatusCode::kOk);
   CHECK(check([](v1::Frame& frame) { frame.set_sequence(2); }) == absl::StatusCode::kInvalidArgument);
   CHECK(check([](v1::Frame& frame) { frame.set_sequence(0); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.clear_envelopes(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.add_envelopes(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { frame.add_envelopes()->mutable_hello(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.clear_records(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.mutable_hello(); }) == absl::StatusCode::kInvalidArgument);
   CHECK(check([](v1::Frame& frame) { frame.set_acknowledges(1); }) == absl::StatusCode::kDataLoss);
 
   FrameSession writes, reads;
@@ -121,6 +143,29 @@ TEST_CASE("FrameSession: frames out of sequence, empty, or with what is none are
   CHECK(reads.duplicates() == 1);
 }
 
+TEST_CASE("FrameSession: large bytes travel beside the records, and cut or surplus ones are refused", "[session]") {
+  auto check = [](auto change) {
+    FrameSession writes;
+    writes.PushAlways(CallOf(1, 20'000));
+    v1::Frame frame = *writes.Next();
+    change(frame);
+    EnvelopeReader reader;
+    return FrameSession::TakeEnvelopes(frame, reader, [](Envelope&& envelope) {
+             return envelope.bytes == std::string(20'000, 'x') ? absl::OkStatus() : absl::InternalError("other bytes");
+           })
+        .code();
+  };
+  CHECK(check([](v1::Frame& frame) { REQUIRE(frame.tail().size() == 20'000); }) == absl::StatusCode::kOk);
+  CHECK(check([](v1::Frame& frame) { frame.mutable_records()->pop_back(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.set_records(frame.records() + "\1\1\1"); }) != absl::StatusCode::kOk);
+  // The record of the route, alone: the bytes belong to none.
+  CHECK(check([](v1::Frame& frame) {
+          uint32_t length = 0;
+          std::memcpy(&length, frame.records().data(), sizeof(length));
+          frame.mutable_records()->resize(sizeof(length) + length);
+        }) == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("FrameSession: a hello names a stream of a session, in this version", "[session]") {
   FrameSession session;
   auto check = [&session](auto change) {
@@ -128,11 +173,10 @@ TEST_CASE("FrameSession: a hello names a stream of a session, in this version", 
     change(frame);
     return FrameSession::HelloOf(frame).status().code();
   };
-  auto hello = [](v1::Frame& frame) { return frame.mutable_envelopes(0)->mutable_hello(); };
+  auto hello = [](v1::Frame& frame) { return frame.mutable_hello(); };
   CHECK(check([](v1::Frame&) {}) == absl::StatusCode::kOk);
-  CHECK(check([](v1::Frame& frame) { frame.clear_envelopes(); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { *frame.mutable_envelopes(0) = CallOf(1); }) == absl::StatusCode::kInvalidArgument);
-  CHECK(check([](v1::Frame& frame) { *frame.add_envelopes() = CallOf(1); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.clear_hello(); }) == absl::StatusCode::kInvalidArgument);
+  CHECK(check([](v1::Frame& frame) { frame.set_records("call"); }) == absl::StatusCode::kInvalidArgument);
   CHECK(check([](v1::Frame& frame) { frame.set_sequence(1); }) == absl::StatusCode::kInvalidArgument);
   CHECK(check([&](v1::Frame& frame) { hello(frame)->clear_process(); }) == absl::StatusCode::kInvalidArgument);
   CHECK(check([&](v1::Frame& frame) { hello(frame)->set_session(0); }) == absl::StatusCode::kInvalidArgument);
@@ -160,6 +204,7 @@ TEST_CASE("FrameSession: a new stream begins with what the other side misses, or
 struct Pair {
   explicit Pair(uint64_t seed) : random(seed) {}
   FrameSession sides[2] = {FrameSession(kSmall), FrameSession(kSmall)};
+  EnvelopeReader readers[2];
   std::deque<v1::Frame> on_way[2];  // Towards each side.
   uint64_t sent[2] = {0, 0}, taken[2] = {0, 0};
   std::mt19937_64 random;
@@ -189,7 +234,7 @@ struct Pair {
     absl::StatusOr<bool> takes = sides[side].Take(frame);
     REQUIRE(takes.ok());
     if (!*takes) return;
-    for (const v1::Envelope& envelope : frame.envelopes()) REQUIRE(envelope.call().call_id() == ++taken[side]);
+    for (uint64_t id : CallsOf(std::move(frame), readers[side])) REQUIRE(id == ++taken[side]);
   }
 };
 

@@ -9,13 +9,14 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/status.h"
-#include "runtime/transport/envelope_proto.h"
+#include "runtime/transport/frame_wire.h"
 
 namespace troupe {
 namespace {
 
 // After an attempt to dial again that failed.
 constexpr int kRedialPauseMs = 50;
+constexpr char kConnectMethod[] = "/troupe.v1.ActorTransport/Connect";
 
 // What a stream that broke ends with; others are the other side's word.
 bool MayComeBack(const absl::Status& status) {
@@ -25,31 +26,31 @@ bool MayComeBack(const absl::Status& status) {
 
 }  // namespace
 
-class GrpcClientChannel::Link final : public grpc::ClientBidiReactor<v1::Frame, v1::Frame> {
+class GrpcClientChannel::Link final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Link(std::shared_ptr<GrpcClientChannel> channel, v1::Frame hello, bool patient)
-      : channel_(std::move(channel)), hello_(std::move(hello)) {
+      : channel_(std::move(channel)), write_bytes_(ToWire(std::make_shared<const v1::Frame>(std::move(hello)))) {
     context_.set_wait_for_ready(patient);
   }
 
   // Holds itself until OnDone.
-  void Begin(std::shared_ptr<Link> self, v1::ActorTransport::Stub& stub) {
+  void Begin(std::shared_ptr<Link> self, grpc::GenericStub& stub) {
     self_ = std::move(self);
-    stub.async()->Connect(&context_, this);
+    stub.PrepareBidiStreamingCall(&context_, kConnectMethod, grpc::StubOptions(), this);
     AddHold();  // Frames are written from threads that are not gRPC's; given back when the reading has ended.
-    StartRead(&read_frame_);
-    StartWrite(&hello_);
+    StartRead(&read_bytes_);
+    StartWrite(&write_bytes_);
     StartCall();
   }
   // While the channel is open on this link, and nothing else is written.
-  void Write(std::shared_ptr<const v1::Frame> frame) {
-    write_frame_ = std::move(frame);
-    StartWrite(write_frame_.get());
+  void Write(const std::shared_ptr<const v1::Frame>& frame) {
+    write_bytes_ = ToWire(frame);
+    StartWrite(&write_bytes_);
   }
   void SayGoodbye() {
     auto goodbye = std::make_shared<v1::Frame>();
     goodbye->set_ends_session(true);
-    Write(std::move(goodbye));
+    Write(goodbye);
   }
   void Cancel() { context_.TryCancel(); }
 
@@ -59,8 +60,9 @@ class GrpcClientChannel::Link final : public grpc::ClientBidiReactor<v1::Frame, 
  private:
   void OnReadDone(bool ok) override {
     if (ok) {
-      error_ = channel_->TakeFrame(*this, read_frame_);
-      if (error_.ok()) return StartRead(&read_frame_);
+      error_ = FromWire(read_bytes_, read_frame_);
+      if (error_.ok()) error_ = channel_->TakeFrame(*this, read_frame_);
+      if (error_.ok()) return StartRead(&read_bytes_);
       if (absl::IsInvalidArgument(error_) || absl::IsDataLoss(error_)) ++channel_->options_.counters->refused_frames;
       context_.TryCancel();
     }
@@ -88,8 +90,8 @@ class GrpcClientChannel::Link final : public grpc::ClientBidiReactor<v1::Frame, 
   std::shared_ptr<GrpcClientChannel> channel_;
   std::shared_ptr<Link> self_;
   grpc::ClientContext context_;
-  const v1::Frame hello_;
-  std::shared_ptr<const v1::Frame> write_frame_;
+  grpc::ByteBuffer write_bytes_;
+  grpc::ByteBuffer read_bytes_;
   v1::Frame read_frame_;
   absl::Status error_;  // Of what came.
 };
@@ -104,7 +106,7 @@ std::shared_ptr<FrameChannel> GrpcClientChannel::Open(const std::shared_ptr<grpc
 
 GrpcClientChannel::GrpcClientChannel(const std::shared_ptr<grpc::Channel>& channel, GrpcChannelOptions options,
                                      std::shared_ptr<EnvelopeSink> sink)
-    : stub_(v1::ActorTransport::NewStub(channel)),
+    : stub_(channel),
       options_(std::move(options)),
       session_id_(RandomUint64() | 1),
       sink_(std::move(sink)),
@@ -122,7 +124,7 @@ void GrpcClientChannel::Dial(bool patient) {
     link = link_ = std::make_shared<Link>(shared_from_this(), std::move(hello), patient);
     ending = ending_;
   }
-  link->Begin(link, *stub_);
+  link->Begin(link, stub_);
   if (ending) link->Cancel();
 }
 
@@ -138,11 +140,10 @@ void GrpcClientChannel::DialLater() {
 }
 
 absl::Status GrpcClientChannel::Send(Envelope&& envelope) {
-  v1::Envelope proto = ToProto(std::move(envelope));
   {
     MutexLock lock(mutex_);
     if (ending_) return absl::UnavailableError("the connection has just ended");
-    if (!session_.Push(std::move(proto))) {
+    if (!session_.Push(std::move(envelope))) {
       return absl::ResourceExhaustedError("the queue to the other process is full");
     }
   }
@@ -151,11 +152,10 @@ absl::Status GrpcClientChannel::Send(Envelope&& envelope) {
 }
 
 void GrpcClientChannel::SendAlways(Envelope&& envelope) {
-  v1::Envelope proto = ToProto(std::move(envelope));
   {
     MutexLock lock(mutex_);
     if (ending_) return;
-    session_.PushAlways(std::move(proto));
+    session_.PushAlways(std::move(envelope));
   }
   WriteNext();
 }
@@ -172,7 +172,7 @@ void GrpcClientChannel::WriteNext() {
     link = link_;
     link->AddHold();  // The one of Begin is still there, because the channel is open.
   }
-  link->Write(std::move(frame));
+  link->Write(frame);
   link->RemoveHold();
 }
 
@@ -197,7 +197,7 @@ void GrpcClientChannel::Written() {
     writing_ = frame != nullptr || goodbye;
     link = link_;
   }
-  if (frame != nullptr) link->Write(std::move(frame));
+  if (frame != nullptr) link->Write(frame);
   if (goodbye) link->SayGoodbye();
 }
 
@@ -235,7 +235,7 @@ absl::Status GrpcClientChannel::TakeFrame(Link& link, v1::Frame& frame) {
     options_.counters->duplicate_frames += session_.duplicates() - before;
   }
   if (!takes.ok()) return takes.status();
-  if (*takes) TROUPE_RETURN_IF_ERROR(TakeEnvelopes(frame, *sink_));
+  if (*takes) TROUPE_RETURN_IF_ERROR(FrameSession::TakeEnvelopes(frame, reader_, [this](Envelope&& envelope) { return sink_->Take(std::move(envelope)); }));
   WriteNext();  // An acknowledgement may be owed, or what waited for one goes on.
   return absl::OkStatus();
 }

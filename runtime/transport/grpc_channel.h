@@ -5,6 +5,7 @@
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <memory>
@@ -16,7 +17,7 @@
 #include "runtime/transport/frame_channel.h"
 #include "runtime/transport/frame_session.h"
 #include "runtime/transport/transport_counters.h"
-#include "troupe/v1/actor.grpc.pb.h"
+#include "troupe/v1/actor.pb.h"
 
 namespace troupe {
 
@@ -57,12 +58,13 @@ class GrpcClientChannel final : public FrameChannel, public std::enable_shared_f
   // The stream has ended. `final`: its session with it.
   void LinkEnded(const Link& link, absl::Status why, bool final);
 
-  const std::unique_ptr<v1::ActorTransport::Stub> stub_;
+  grpc::GenericStub stub_;
   const GrpcChannelOptions options_;
   const uint64_t session_id_;
   std::shared_ptr<EnvelopeSink> sink_;  // Until the end.
   bool greeted_ = false;                // Of a link's thread.
   std::unique_ptr<grpc::Alarm> alarm_;  // Of DialLater, which no link is there for.
+  EnvelopeReader reader_;               // Of the reading side.
 
   Mutex mutex_;
   FrameSession session_ ABSL_GUARDED_BY(mutex_);

@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/rpc/status.h"
-#include "runtime/transport/envelope_proto.h"
+#include "runtime/transport/frame_wire.h"
 #include "runtime/transport/grpc_channel.h"
 
 namespace troupe {
@@ -19,23 +19,23 @@ std::shared_ptr<GrpcServerLink> GrpcServerLink::Accept(grpc::CallbackServerConte
   return link;
 }
 
-void GrpcServerLink::ReadNext() { StartRead(&read_frame_); }
+void GrpcServerLink::ReadNext() { StartRead(&read_bytes_); }
 
-void GrpcServerLink::Write(std::shared_ptr<const v1::Frame> frame) {
-  const v1::Frame* raw = frame.get();
+void GrpcServerLink::Write(const std::shared_ptr<const v1::Frame>& frame) {
   {
     MutexLock lock(mutex_);
     if (closing_) return;
-    write_frame_ = std::move(frame);
+    writing_ = true;
   }
-  StartWrite(raw);
+  write_bytes_ = ToWire(frame);
+  StartWrite(&write_bytes_);
 }
 
 void GrpcServerLink::OnWriteDone(bool ok) {
   bool closing = false;
   {
     MutexLock lock(mutex_);
-    write_frame_ = nullptr;
+    writing_ = false;
     closing = closing_;
   }
   if (closing) return Finish();
@@ -50,7 +50,7 @@ void GrpcServerLink::Close(const absl::Status& why, bool final) {
     closing_ = true;
     final_ = final;
     close_status_ = why;
-    if (write_frame_ != nullptr) return;  // When that has ended.
+    if (writing_) return;  // When that has ended.
   }
   Finish();
 }
@@ -79,6 +79,7 @@ void GrpcServerLink::OnReadDone(bool ok) {
 }
 
 absl::Status GrpcServerLink::TakeFrame() {
+  TROUPE_RETURN_IF_ERROR(FromWire(read_bytes_, read_frame_));
   if (channel_ != nullptr && read_frame_.ends_session()) {
     return absl::CancelledError("the caller wants no more of the session");
   }
@@ -91,7 +92,7 @@ absl::Status GrpcServerLink::TakeFrame() {
   TROUPE_ASSIGN_OR_RETURN(v1::TransportHello hello, FrameSession::HelloOf(read_frame_));
   TROUPE_ASSIGN_OR_RETURN(Attached attached, attach_(hello, self_));
   channel_ = std::move(attached.channel);
-  Write(std::move(attached.hello));
+  Write(attached.hello);
   ReadNext();
   return absl::OkStatus();
 }
@@ -148,11 +149,10 @@ Monotonic GrpcServerChannel::detached_at() const {
 }
 
 absl::Status GrpcServerChannel::Send(Envelope&& envelope) {
-  v1::Envelope proto = ToProto(std::move(envelope));
   {
     MutexLock lock(mutex_);
     if (ending_) return absl::UnavailableError("the connection has ended");
-    session_.PushAlways(std::move(proto));
+    session_.PushAlways(std::move(envelope));
   }
   WriteNext();
   return absl::OkStatus();
@@ -169,7 +169,7 @@ void GrpcServerChannel::WriteNext() {
     writing_ = true;
     link = link_;
   }
-  link->Write(std::move(frame));
+  link->Write(frame);
 }
 
 void GrpcServerChannel::Written(const GrpcServerLink* link) {
@@ -200,7 +200,10 @@ absl::StatusOr<bool> GrpcServerChannel::TakeFrame(const GrpcServerLink* link, v1
     counters_->duplicate_frames += session_.duplicates() - before;
   }
   if (!takes.ok()) return takes.status();
-  if (*takes && sink != nullptr) TROUPE_RETURN_IF_ERROR(TakeEnvelopes(frame, *sink));
+  if (*takes && sink != nullptr) {
+    TROUPE_RETURN_IF_ERROR(FrameSession::TakeEnvelopes(
+        frame, reader_, [&sink](Envelope&& envelope) { return sink->Take(std::move(envelope)); }));
+  }
   WriteNext();  // An acknowledgement may be owed, or what waited for one goes on.
   MutexLock lock(mutex_);
   if (link != link_.get()) return false;

@@ -3,6 +3,7 @@
 // the next one that its dialer opens. GrpcServerLink: one stream.
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <functional>
@@ -16,13 +17,13 @@
 #include "runtime/transport/frame_channel.h"
 #include "runtime/transport/frame_session.h"
 #include "runtime/transport/transport_counters.h"
-#include "troupe/v1/actor.grpc.pb.h"
+#include "troupe/v1/actor.pb.h"
 
 namespace troupe {
 
 class GrpcServerChannel;
 
-class GrpcServerLink final : public grpc::ServerBidiReactor<v1::Frame, v1::Frame> {
+class GrpcServerLink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // Gives the channel that a stream belongs to by its hello, which has taken it, and the first frame to write.
   struct Attached {
@@ -36,7 +37,7 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<v1::Frame, v1::Frame
                                                 std::shared_ptr<TransportCounters> counters);
 
   // Any thread; one write at a time, the next when the channel is told. Nothing happens once it closes.
-  void Write(std::shared_ptr<const v1::Frame> frame);
+  void Write(const std::shared_ptr<const v1::Frame>& frame);
   void ReadNext();
   // Any thread; once. `final`: the session has ended too.
   void Close(const absl::Status& why, bool final);
@@ -55,10 +56,12 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<v1::Frame, v1::Frame
   const std::shared_ptr<TransportCounters> counters_;
   std::shared_ptr<GrpcServerLink> self_;        // Until OnDone.
   std::shared_ptr<GrpcServerChannel> channel_;  // Of the reading side; set once.
+  grpc::ByteBuffer read_bytes_;
   v1::Frame read_frame_;
 
   Mutex mutex_;
-  std::shared_ptr<const v1::Frame> write_frame_ ABSL_GUARDED_BY(mutex_);  // Of the write that runs.
+  grpc::ByteBuffer write_bytes_;  // Of the write that runs.
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool final_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status close_status_ ABSL_GUARDED_BY(mutex_);
@@ -100,6 +103,7 @@ class GrpcServerChannel final : public FrameChannel, public std::enable_shared_f
   const std::shared_ptr<TransportCounters> counters_;
   const Events events_;
   Mutex take_mutex_;  // What comes is taken one after the other. Taken before mutex_.
+  EnvelopeReader reader_ ABSL_GUARDED_BY(take_mutex_);
 
   mutable Mutex mutex_;
   FrameSession session_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of what another process of this machine may send by rings: the records of envelopes, the offer of rings,
-// and the memory of the rings itself. Any bytes give what was sent or an error; what was read is written as the same.
+// Fuzz target of what another process may send: the records of envelopes, frames of gRPC streams, the offer of rings, and
+// the memory of the rings itself. Any bytes give what was sent or an error; what was read is written as the same.
 #include <unistd.h>
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/transport/envelope_codec.h"
+#include "runtime/transport/frame_session.h"
 #include "runtime/transport/ring.h"
 #include "runtime/transport/ring_handshake.h"
 
@@ -59,6 +60,17 @@ void TryRecords(std::string_view bytes) {
   }
 }
 
+// A frame of a gRPC stream, as protobuf.
+void TryFrame(std::string_view bytes) {
+  v1::Frame frame;
+  if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  (void)FrameSession::HelloOf(frame);
+  FrameSession session;
+  EnvelopeReader reader;
+  (void)session.Take(frame);
+  (void)FrameSession::TakeEnvelopes(frame, reader, [](Envelope&&) { return absl::OkStatus(); });
+}
+
 // The first byte says where the others are written over the memory after a few right frames.
 void TryMemory(std::string_view bytes) {
   if (bytes.size() < 2) return;
@@ -91,6 +103,7 @@ void TryMemory(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
   troupe::TryRecords(bytes);
+  troupe::TryFrame(bytes);
   if (size < 128) troupe::TryMemory(bytes);
   (void)troupe::DecodeOffer(bytes);
   (void)troupe::DecodeRingStatus(bytes);

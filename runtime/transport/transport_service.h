@@ -30,13 +30,17 @@ struct TransportServiceOptions {
   std::function<void()> detached;  // EndDetached should be called when the timeout is over. Any thread.
 };
 
-class TransportService final : public v1::ActorTransport::CallbackService {
+// Frames come and go as bytes: frame_wire.h.
+using RawTransportService = v1::ActorTransport::WithRawCallbackMethod_Connect<
+    v1::ActorTransport::WithCallbackMethod_ListConnections<v1::ActorTransport::Service>>;
+
+class TransportService final : public RawTransportService {
  public:
   // `receiver` outlives the server. When it takes no more, streams are refused with UNAVAILABLE.
   TransportService(TransportServiceOptions options, CallReceiver& receiver);
   ~TransportService() override;
 
-  grpc::ServerBidiReactor<v1::Frame, v1::Frame>* Connect(grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Connect(grpc::CallbackServerContext* context) override;
 
   grpc::ServerUnaryReactor* ListConnections(grpc::CallbackServerContext* context,
                                             const v1::ListConnectionsRequest* request,

@@ -248,12 +248,13 @@ TEST_CASE("Transport: frames that cannot be end the stream with the reason", "[t
   const v1::Frame hello = session.Hello("test", 7, 1);
   CHECK(SendFrames(b, {v1::Frame()}).code() == absl::StatusCode::kInvalidArgument);
   CHECK(SendFrames(b, {hello, hello}).code() == absl::StatusCode::kInvalidArgument);
-  v1::Envelope reply;
-  reply.mutable_reply()->set_call_id(1);
+  Envelope reply;
+  reply.kind = Envelope::Kind::kReply;
+  reply.call_id = 1;
   session.PushAlways(std::move(reply));
   CHECK(SendFrames(b, {hello, *session.Next()}).code() == absl::StatusCode::kInvalidArgument);
   v1::Frame old = hello;
-  old.mutable_envelopes(0)->mutable_hello()->set_protocol_version(99);
+  old.mutable_hello()->set_protocol_version(99);
   CHECK(SendFrames(b, {old}).code() == absl::StatusCode::kFailedPrecondition);
   CHECK(b.transport->counters().refused_frames == 3);
 }
@@ -275,7 +276,7 @@ TEST_CASE("Transport: a session that is not known here, or an older stream of on
   REQUIRE(stream->Write(session.Hello("test", 8, 1)));
   v1::Frame reply;
   REQUIRE(stream->Read(&reply));
-  CHECK(reply.envelopes(0).hello().session() == 8);
+  CHECK(reply.hello().session() == 8);
   CHECK(SendFrames(b, {session.Hello("test", 8, 1)}).code() == absl::StatusCode::kAborted);
   CHECK(b.transport->counters().refused_sessions == 2);
   REQUIRE(stream->Write(last));
