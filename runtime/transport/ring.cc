@@ -15,9 +15,6 @@ namespace troupe {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-// The other side could change the bell between our look and our sleep, and so make us miss a wake: no sleep is longer.
-constexpr absl::Duration kSleepMax = absl::Seconds(10);
-
 size_t Padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
 // Into and out of a ring, around its end.
@@ -193,7 +190,7 @@ bool RingEnd::Spin(absl::Duration spin) const {
 void RingEnd::Sleep(uint32_t who, Monotonic deadline) {
   uint32_t seen = bell();
   if (!LeaveTo(who)) return;
-  WaitForBell(seen, who, deadline);
+  WaitForBell(seen, who, std::min(deadline, MonotonicNow() + kSleepMax));
   LeaveTo(0);
 }
 
@@ -203,7 +200,7 @@ bool RingEnd::LeaveTo(uint32_t who) {
 }
 
 void RingEnd::WaitForBell(uint32_t seen, uint32_t who, Monotonic deadline) {
-  FutexWait(mine_.bell, seen, who, std::min(deadline, MonotonicNow() + kSleepMax));
+  FutexWait(mine_.bell, seen, who, deadline);
 }
 
 void RingEnd::WakeOwn(uint32_t who) {

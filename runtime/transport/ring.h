@@ -49,6 +49,8 @@ class RingEnd {
   // Bits that tell sleepers of one end apart; at any time one of them is the one to be woken.
   static constexpr uint32_t kReader = 1;  // The thread whose work is reading.
   static constexpr uint32_t kCaller = 2;  // A thread that waits for an answer and reads meanwhile.
+  // The other side could change the bell between our look and our sleep, and so make us miss a wake: no sleep is longer.
+  static constexpr absl::Duration kSleepMax = absl::Seconds(10);
 
   static size_t MemoryBytes(size_t ring_bytes);
   // Side 0, which sets up the memory (of MemoryBytes(ring_bytes)).
@@ -87,7 +89,8 @@ class RingEnd {
   // Says that `who` sleeps now, or will without a further look, and is to be woken; 0: nobody. False: there is
   // something to do.
   bool LeaveTo(uint32_t who);
-  // The second half of Sleep: for the one that LeaveTo named. `seen`: bell() before LeaveTo.
+  // The second half of Sleep: for the one that LeaveTo named. `seen`: bell() before LeaveTo. The other side can make it
+  // miss a wake, so somebody has to WakeOwn(who) every kSleepMax; without a deadline it costs half of one with.
   uint32_t bell() const { return mine_.bell.load(std::memory_order_seq_cst); }
   void WaitForBell(uint32_t seen, uint32_t who, Monotonic deadline);
   void WakeOwn(uint32_t who);

@@ -133,6 +133,7 @@ absl::Status RingPipe::TakeBytes(std::string_view bytes) {
 
 absl::Status RingPipe::Run() {
   uint64_t reads_seen = 0;
+  Monotonic wakes_caller = MonotonicNow() + RingEnd::kSleepMax;
   while (true) {
     uint32_t seen = end_->bell();
     uint64_t reads = reads_by_others_.load(std::memory_order_relaxed);
@@ -145,12 +146,18 @@ absl::Status RingPipe::Run() {
       }
       ReadOnce();
       if (ended_.load()) break;
-      if (end_->Spin(options_.spin)) ReadOnce();
+      // Where others read again and again it is they who spin; a third thread would take their core.
+      if (!patrols && end_->Spin(options_.spin)) ReadOnce();
       sleeps = GoToSleep();
     } else {
       patrols = true;
     }
-    if (sleeps) end_->WaitForBell(seen, RingEnd::kReader, patrols ? MonotonicNow() + kPatrol : Monotonic::Infinite());
+    Monotonic now = MonotonicNow();
+    if (now >= wakes_caller) {
+      end_->WakeOwn(RingEnd::kCaller);
+      wakes_caller = now + RingEnd::kSleepMax;
+    }
+    if (sleeps) end_->WaitForBell(seen, RingEnd::kReader, now + (patrols ? kPatrol : RingEnd::kSleepMax));
   }
   for (int i = 0; i < kDrainRoundsMax && drain_.load() && end_->Readable(); ++i) ReadOnce();
   MutexLock lock(write_mutex_);
