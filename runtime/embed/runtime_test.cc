@@ -9,6 +9,7 @@
 
 #include "runtime/actor/call_error.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/testing/eventually.h"
 
 namespace troupe_test {
 
@@ -78,11 +79,6 @@ namespace troupe {
 namespace {
 
 using troupe_test::Node;
-
-bool Eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 5000 && !holds(); ++i) PauseFor(absl::Milliseconds(1));
-  return holds();
-}
 
 TEST_CASE("Runtime: actors are spawned, called, found by name and stopped", "[runtime]") {
   {

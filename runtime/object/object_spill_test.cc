@@ -7,6 +7,7 @@
 
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/object/object_broker.h"
 #include "runtime/object/object_store.h"
 
@@ -16,11 +17,6 @@ namespace {
 constexpr int64_t kBytes = 20 << 20;  // Each has a file of its own.
 
 Monotonic Soon() { return MonotonicNow() + absl::Seconds(20); }
-
-bool Eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 5000 && !holds(); ++i) PauseFor(absl::Milliseconds(1));
-  return holds();
-}
 
 absl::StatusOr<ObjectHandle> Make(ObjectStore& store, char mark) {
   absl::StatusOr<ObjectBuffer> buffer = store.Allocate(kBytes);

@@ -13,17 +13,13 @@
 
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/object/object_broker.h"
 
 namespace troupe {
 namespace {
 
 Monotonic Soon() { return MonotonicNow() + absl::Seconds(10); }
-
-bool Eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 5000 && !holds(); ++i) PauseFor(absl::Milliseconds(1));
-  return holds();
-}
 
 std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));

@@ -210,13 +210,4 @@ bool IsReadable(int fd, absl::Duration within) {
   return ::poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(within))) == 1;
 }
 
-bool Eventually(const std::function<bool()>& condition, absl::Duration patience) {
-  Monotonic deadline = MonotonicNow() + patience;
-  while (!condition()) {
-    if (MonotonicNow() > deadline) return false;
-    PauseFor(absl::Milliseconds(5));
-  }
-  return true;
-}
-
 }  // namespace troupe::tests

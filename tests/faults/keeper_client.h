@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/env/unique_fd.h"
 #include "runtime/env/unix_socket.h"
 #include "troupe/v1/keeper.pb.h"
@@ -76,7 +77,5 @@ class KeeperClient {
 // Whether the process exists and is no zombie.
 bool IsAlive(pid_t pid);
 bool IsReadable(int fd, absl::Duration within);
-// Polls until `condition` holds; false after kPatience.
-bool Eventually(const std::function<bool()>& condition, absl::Duration patience = KeeperClient::kPatience);
 
 }  // namespace troupe::tests

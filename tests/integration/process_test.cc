@@ -10,6 +10,7 @@
 #include "runtime/embed/embedded_cluster.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/troupe.h"
 #include "tests/integration/process_actor.h"
 
@@ -25,12 +26,6 @@ using troupe_test::Worker;
 bool IsAlive(int64_t pid) {
   return ::kill(static_cast<pid_t>(pid), 0) == 0 &&
          ReadFile("/proc/" + std::to_string(pid) + "/stat", 4096).value_or(") Z").find(") Z") == std::string::npos;
-}
-
-template <typename Predicate>
-bool Eventually(Predicate holds) {
-  for (int i = 0; i < 10'000 && !holds(); ++i) PauseFor(absl::Milliseconds(1));
-  return holds();
 }
 
 std::string Program(const std::string& path) { return std::filesystem::absolute(path).string(); }

@@ -11,17 +11,13 @@
 
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/object/object_broker.h"
 #include "runtime/object/object_exchange.h"
 
 namespace troupe {
 
 inline Monotonic Soon() { return MonotonicNow() + absl::Seconds(20); }
-
-inline bool Eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 10'000 && !holds(); ++i) PauseFor(absl::Milliseconds(1));
-  return holds();
-}
 
 inline const RpcSecurity kSecurity{.token = std::string(64, 'a')};
 
