@@ -50,7 +50,30 @@ absl::Status SendOne(const Ref<BenchPeer>& other) {
   }
 }
 
+// Of calls with so many bytes each.
+template <typename Call>
+absl::StatusOr<double> GigabytesPerSecond(int64_t bytes, int64_t in_flight, absl::Duration budget, Call call) {
+  Window<int64_t> window(in_flight);
+  int64_t count = 0;
+  Monotonic begin = MonotonicNow();
+  for (Monotonic end = begin + budget; count == 0 || MonotonicNow() < end; ++count) {
+    TROUPE_ASSIGN_OR_RETURN(Future<int64_t> answer, call());
+    TROUPE_RETURN_IF_ERROR(window.Add(std::move(answer)));
+  }
+  TROUPE_RETURN_IF_ERROR(window.Finish());
+  return static_cast<double>(count * bytes) / absl::ToDoubleSeconds(MonotonicNow() - begin) / 1e9;
+}
+
 }  // namespace
+
+absl::StatusOr<int64_t> BenchPeer::Look(const Tensor& tensor) const {
+  constexpr size_t kPageBytes = 4096;
+  std::span<const uint8_t> bytes = tensor.values<uint8_t>();
+  size_t ones = 0, pages = 0;
+  for (size_t i = 0; i < bytes.size(); i += kPageBytes, ++pages) ones += bytes[i];
+  if (ones != pages) return absl::DataLossError("the tensor's bytes are not those that were sent");
+  return static_cast<int64_t>(bytes.size());
+}
 
 int64_t BenchPeer::Pid() const { return ::getpid(); }
 
@@ -105,17 +128,18 @@ absl::StatusOr<double> SendsPerSecond(const Ref<BenchPeer>& other, absl::Duratio
   return static_cast<double>(count) / absl::ToDoubleSeconds(took);
 }
 
-absl::StatusOr<double> ArgumentsPerSecond(const Ref<BenchPeer>& other, const std::string& bytes, int64_t in_flight,
-                                          absl::Duration budget) {
-  Window<int64_t> window(in_flight);
-  int64_t count = 0;
-  Monotonic begin = MonotonicNow();
-  for (Monotonic end = begin + budget; count == 0 || MonotonicNow() < end; ++count) {
-    TROUPE_RETURN_IF_ERROR(window.Add(other.Call<&BenchPeer::Length>(bytes)));
-  }
-  TROUPE_RETURN_IF_ERROR(window.Finish());
-  double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
-  return static_cast<double>(count) * static_cast<double>(bytes.size()) / seconds / 1e9;
+absl::StatusOr<double> StringsPerSecond(const Ref<BenchPeer>& other, const std::string& bytes, int64_t in_flight,
+                                        absl::Duration budget) {
+  return GigabytesPerSecond(static_cast<int64_t>(bytes.size()), in_flight, budget,
+                            [&]() -> absl::StatusOr<Future<int64_t>> { return other.Call<&BenchPeer::Length>(bytes); });
+}
+
+absl::StatusOr<double> TensorsPerSecond(const Ref<BenchPeer>& other, int64_t bytes, int64_t in_flight,
+                                        absl::Duration budget, const std::function<absl::StatusOr<Tensor>()>& make) {
+  return GigabytesPerSecond(bytes, in_flight, budget, [&]() -> absl::StatusOr<Future<int64_t>> {
+    TROUPE_ASSIGN_OR_RETURN(Tensor tensor, make());
+    return other.Call<&BenchPeer::Look>(tensor);
+  });
 }
 
 }  // namespace troupe::bench

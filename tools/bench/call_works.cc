@@ -45,20 +45,31 @@ absl::StatusOr<double> PairsCall(const Processes& processes, absl::Duration budg
   return sum;
 }
 
-void AddArguments(const Bench& bench, const Processes& processes, std::vector<Work>& works) {
+// As tensors, which are objects (written once, and read where they lie), and as strings.
+void AddArguments(Bench& bench, const Processes& processes, std::vector<Work>& works) {
   for (int64_t bytes : bench.options().payload_bytes) {
-    auto argument = std::make_shared<std::string>(static_cast<size_t>(bytes), 'x');
+    auto ones = std::make_shared<std::string>(static_cast<size_t>(bytes), '\1');
+    auto make = [&bench, ones]() -> absl::StatusOr<Tensor> {
+      TensorSpan span(DType::kUInt8, {static_cast<int64_t>(ones->size())}, ones->data());
+      TROUPE_ASSIGN_OR_RETURN(ObjectRef<Tensor> ref, bench.runtime().Put(span));
+      return bench.runtime().Get(ref);
+    };
+    // In blocks that no cache holds: as many as 64 of 1 MiB.
+    Limit copy = Machine::Memcpy(bytes, static_cast<int>(std::max<int64_t>(64, (64 << 20) / bytes)));
     for (bool pipelined : {false, true}) {
-      Work work;
-      work.name = "argument_" + SizeName(bytes) + (pipelined ? "_pipelined" : "_sync");
-      work.unit = "GB/s";
-      work.sample = [&processes, argument, in_flight = pipelined ? kLargeInFlight : 1](absl::Duration budget) {
-        return ArgumentsPerSecond(processes.peer, *argument, in_flight, budget);
+      const int64_t in_flight = pipelined ? kLargeInFlight : 1;
+      const std::string name = SizeName(bytes) + (pipelined ? "_pipelined" : "_sync");
+      Work tensors = {.name = "argument_" + name, .unit = "GB/s", .limit = copy};
+      tensors.sample = [&processes, make, bytes, in_flight](absl::Duration budget) {
+        return TensorsPerSecond(processes.peer, bytes, in_flight, budget, make);
       };
-      // In blocks that no cache holds: as many as 64 of 1 MiB.
-      work.limit = Machine::Memcpy(bytes, static_cast<int>(std::max<int64_t>(64, (64 << 20) / bytes)));
-      if (bytes == 1 << 20) work.target_ratio = 0.8;
-      works.push_back(std::move(work));
+      if (bytes == 1 << 20) tensors.target_ratio = 0.8;
+      Work strings = {.name = "string_" + name, .unit = "GB/s", .limit = copy};
+      strings.sample = [&processes, ones, in_flight](absl::Duration budget) {
+        return StringsPerSecond(processes.peer, *ones, in_flight, budget);
+      };
+      works.push_back(std::move(tensors));
+      works.push_back(std::move(strings));
     }
   }
 }

@@ -72,7 +72,7 @@ void MeasureGrpc(Bench& bench, Meter& meter) {
        .unit = "GB/s",
        .sample =
            [&, argument](absl::Duration budget) {
-             return ArgumentsPerSecond(pair.by_grpc(), *argument, kLargeInFlight, budget);
+             return StringsPerSecond(pair.by_grpc(), *argument, kLargeInFlight, budget);
            },
        .limit = large,
        .target_ratio = 1},
