@@ -44,8 +44,13 @@ class RecordScope {
     PutNumber(static_cast<uint8_t>(tag), out_);
   }
   ~RecordScope() {
-    auto length = static_cast<uint32_t>(out_.size() - begin_ - sizeof(uint32_t));
+    auto length = static_cast<uint32_t>(out_.size() + behind_ - begin_ - sizeof(uint32_t));
     std::memcpy(out_.data() + begin_, &length, sizeof(length));
+  }
+  // Ends it with those.
+  void PutRest(const std::string& bytes, RecordBytes where) {
+    if (where == RecordBytes::kWithin) out_.append(bytes);
+    if (where == RecordBytes::kBehind) behind_ = bytes.size();
   }
   RecordScope(const RecordScope&) = delete;
   RecordScope& operator=(const RecordScope&) = delete;
@@ -53,6 +58,7 @@ class RecordScope {
  private:
   std::string& out_;
   const size_t begin_;
+  size_t behind_ = 0;
 };
 
 ActorLife TakeLife(FieldReader& fields) {
@@ -71,11 +77,11 @@ void PutStatus(const absl::Status& status, std::string& out) {
   out.append(message);
 }
 
-void WriteReply(const Envelope& envelope, std::string& out, bool with_bytes) {
+void WriteReply(const Envelope& envelope, std::string& out, RecordBytes bytes) {
   if (envelope.status.ok()) {
     RecordScope record(kReply, out);
     PutNumber(envelope.call_id, out);
-    if (with_bytes) out.append(envelope.bytes);
+    record.PutRest(envelope.bytes, bytes);
     return;
   }
   RecordScope record(kError, out);
@@ -118,7 +124,7 @@ uint32_t EnvelopeWriter::RouteOf(const std::shared_ptr<const CallRoute>& route, 
   return last_number_;
 }
 
-void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, bool with_bytes) {
+void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, RecordBytes bytes) {
   bool is_transfer = envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit;
   if (envelope.transfer != 0 && !is_transfer) {
     RecordScope record(kPayload, out);
@@ -140,15 +146,15 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, bool with
       for (uint64_t field : {envelope.caller, envelope.number}) {
         if (envelope.repeats) PutNumber(field, out);
       }
-      if (with_bytes) out.append(envelope.bytes);
+      record.PutRest(envelope.bytes, bytes);
       return;
     }
     case Envelope::Kind::kReply:
-      return WriteReply(envelope, out, with_bytes);
+      return WriteReply(envelope, out, bytes);
     case Envelope::Kind::kItem: {
       RecordScope record(kItem, out);
       PutNumber(envelope.call_id, out);
-      if (with_bytes) out.append(envelope.bytes);
+      record.PutRest(envelope.bytes, bytes);
       return;
     }
     case Envelope::Kind::kGrant: {
@@ -170,13 +176,13 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, bool with
     case Envelope::Kind::kProbe:
     case Envelope::Kind::kConfirm: {
       RecordScope record(envelope.kind == Envelope::Kind::kProbe ? kProbe : kConfirm, out);
-      if (with_bytes) out.append(envelope.bytes);
+      record.PutRest(envelope.bytes, bytes);
       return;
     }
     case Envelope::Kind::kChunk: {
       RecordScope record(kChunk, out);
       for (uint64_t field : {envelope.transfer, envelope.items}) PutNumber(field, out);
-      if (with_bytes) out.append(envelope.bytes);
+      record.PutRest(envelope.bytes, bytes);
       return;
     }
     case Envelope::Kind::kCredit: {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Envelopes as records, of which rings and the frames of gRPC streams consist: flat, little-endian, without protobuf. A record is a length (u32, of what follows), a
-// kind (u8), and by kind (text: a length u16 and the bytes; the rest of a record has no length of its own):
+// Envelopes as records, of which rings and the frames of gRPC streams consist: flat, little-endian, without protobuf. A
+// record is a length (u32, of what follows), a kind (u8), and by kind (text: a length u16 and the bytes; the rest of a
+// record has no length of its own):
 //
 //   1 call    u8 flags (1 streams, 2 repeats) | u32 route | u64 call_id | i64 timeout_ns |
 //             [u64 items | u64 item_bytes] | [u64 caller | u64 number] | the arguments
@@ -34,13 +35,19 @@ namespace troupe {
 
 class FieldReader;
 
+// Where envelope.bytes go, with which a record ends: into it, behind it by who sends (counted in its length), or by a
+// way of their own (not counted).
+enum class RecordBytes : uint8_t { kWithin, kBehind, kBeside };
+// From so many on it pays not to copy them into the record.
+inline constexpr size_t kLargeBytes = 16 << 10;
+
 class EnvelopeWriter {
  public:
   static constexpr size_t kRoutesMax = 4096;
 
-  // Appends the records of `envelope`: in the order in which they are sent, all of them. Without `with_bytes`
-  // envelope.bytes, with which the last one ends, are left to be sent beside it.
-  void Write(const Envelope& envelope, std::string& out, bool with_bytes = true);
+  // Appends the records of `envelope`: in the order in which they are sent, all of them. The last one ends with
+  // envelope.bytes.
+  void Write(const Envelope& envelope, std::string& out, RecordBytes bytes = RecordBytes::kWithin);
 
  private:
   uint32_t RouteOf(const std::shared_ptr<const CallRoute>& route, std::string& out);

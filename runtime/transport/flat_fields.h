@@ -56,7 +56,8 @@ class FieldReader {
   // INVALID_ARGUMENT: a field was missing, or something is left. `what` names it.
   absl::Status End(const char* what) const {
     if (failed_) return absl::InvalidArgumentError(std::string(what) + " is cut");
-    if (beside_ != nullptr) return absl::InvalidArgumentError(std::string(what) + " has no place for the bytes beside it");
+    if (beside_ != nullptr)
+      return absl::InvalidArgumentError(std::string(what) + " has no place for the bytes beside it");
     if (rest_.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(std::string(what) + " has " + std::to_string(rest_.size()) + " bytes too many");
   }

@@ -11,8 +11,6 @@
 namespace troupe {
 namespace {
 
-// Bytes of an envelope from which on they are moved, not copied into the records.
-constexpr size_t kTailBytesMin = 16 << 10;
 // About what a record has beside them.
 constexpr size_t kRecordBytes = 64;
 
@@ -57,15 +55,14 @@ bool FrameSession::Push(Envelope&& envelope) {
 
 void FrameSession::PushAlways(Envelope&& envelope) {
   size_t bytes = envelope.bytes.size();
-  if (waiting_.empty() || waiting_.back().envelopes >= limits_.frame_envelopes_max ||
-      !waiting_.back().tail.empty() ||
+  if (waiting_.empty() || waiting_.back().envelopes >= limits_.frame_envelopes_max || !waiting_.back().tail.empty() ||
       waiting_.back().bytes() + bytes + kRecordBytes > limits_.frame_bytes_max) {
     waiting_.emplace_back();
   }
   Waiting& frame = waiting_.back();
   size_t before = frame.bytes();
-  bool is_tail = bytes >= kTailBytesMin;
-  writer_.Write(envelope, frame.records, !is_tail);
+  bool is_tail = bytes >= kLargeBytes;
+  writer_.Write(envelope, frame.records, is_tail ? RecordBytes::kBeside : RecordBytes::kWithin);
   if (is_tail) frame.tail = std::move(envelope.bytes);
   ++frame.envelopes;
   ++waiting_envelopes_;

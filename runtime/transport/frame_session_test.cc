@@ -150,9 +150,12 @@ TEST_CASE("FrameSession: large bytes travel beside the records, and cut or surpl
     v1::Frame frame = *writes.Next();
     change(frame);
     EnvelopeReader reader;
-    return FrameSession::TakeEnvelopes(frame, reader, [](Envelope&& envelope) {
-             return envelope.bytes == std::string(20'000, 'x') ? absl::OkStatus() : absl::InternalError("other bytes");
-           })
+    return FrameSession::TakeEnvelopes(frame, reader,
+                                       [](Envelope&& envelope) {
+                                         return envelope.bytes == std::string(20'000, 'x')
+                                                    ? absl::OkStatus()
+                                                    : absl::InternalError("other bytes");
+                                       })
         .code();
   };
   CHECK(check([](v1::Frame& frame) { REQUIRE(frame.tail().size() == 20'000); }) == absl::StatusCode::kOk);

@@ -235,7 +235,9 @@ absl::Status GrpcClientChannel::TakeFrame(Link& link, v1::Frame& frame) {
     options_.counters->duplicate_frames += session_.duplicates() - before;
   }
   if (!takes.ok()) return takes.status();
-  if (*takes) TROUPE_RETURN_IF_ERROR(FrameSession::TakeEnvelopes(frame, reader_, [this](Envelope&& envelope) { return sink_->Take(std::move(envelope)); }));
+  if (*takes)
+    TROUPE_RETURN_IF_ERROR(FrameSession::TakeEnvelopes(
+        frame, reader_, [this](Envelope&& envelope) { return sink_->Take(std::move(envelope)); }));
   WriteNext();  // An acknowledgement may be owed, or what waited for one goes on.
   return absl::OkStatus();
 }

@@ -49,7 +49,8 @@ class RingEnd {
   // Bits that tell sleepers of one end apart; at any time one of them is the one to be woken.
   static constexpr uint32_t kReader = 1;  // The thread whose work is reading.
   static constexpr uint32_t kCaller = 2;  // A thread that waits for an answer and reads meanwhile.
-  // The other side could change the bell between our look and our sleep, and so make us miss a wake: no sleep is longer.
+  // The other side could change the bell between our look and our sleep, and so make us miss a wake: no sleep is
+  // longer.
   static constexpr absl::Duration kSleepMax = absl::Seconds(10);
 
   static size_t MemoryBytes(size_t ring_bytes);

@@ -32,12 +32,8 @@ class RingChannel final : public FrameChannel,
         socket_(std::move(socket)),
         pipe_(std::move(end), options, [this](std::string_view record) { return TakeRecord(record); }) {}
 
-  absl::Status Send(Envelope&& envelope) override {
-    return pipe_.Send(false, [&](std::string& out) { writer_.Write(envelope, out); });
-  }
-  void SendAlways(Envelope&& envelope) override {
-    static_cast<void>(pipe_.Send(true, [&](std::string& out) { writer_.Write(envelope, out); }));
-  }
+  absl::Status Send(Envelope&& envelope) override { return Send(false, envelope); }
+  void SendAlways(Envelope&& envelope) override { static_cast<void>(Send(true, envelope)); }
   void End(const absl::Status& why) override { pipe_.End(why, false); }
   void WaitReading(internal::FutureBase& future, Monotonic deadline) override {
     if (!future.SetWaker(this)) return;
@@ -58,6 +54,13 @@ class RingChannel final : public FrameChannel,
   UniqueFd other_process;  // readable when that ends; invalid where that cannot be had.
 
  private:
+  absl::Status Send(bool always, const Envelope& envelope) {
+    const bool is_large = envelope.bytes.size() >= kLargeBytes;
+    auto encode = [&](std::string& out) {
+      writer_.Write(envelope, out, is_large ? RecordBytes::kBehind : RecordBytes::kWithin);
+    };
+    return pipe_.Send(always, encode, is_large ? std::string_view(envelope.bytes) : std::string_view());
+  }
   absl::Status TakeRecord(std::string_view record) {
     absl::StatusOr<Envelope> envelope = reader_.Read(record);
     if (!envelope.ok()) return envelope.status();

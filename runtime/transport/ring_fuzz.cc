@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target of what another process may send: the records of envelopes, frames of gRPC streams, the offer of rings, and
-// the memory of the rings itself. Any bytes give what was sent or an error; what was read is written as the same.
+// Fuzz target of what another process may send: the records of envelopes, frames of gRPC streams, the offer of rings,
+// and the memory of the rings itself. Any bytes give what was sent or an error; what was read is written as the same.
 #include <unistd.h>
 
 #include <cstddef>

@@ -35,11 +35,15 @@ size_t RingPipe::WriteFrames(std::string_view bytes) {
   return written;
 }
 
-void RingPipe::Put() {
-  size_t written = queue_sizes_.empty() ? WriteFrames(encoded_) : 0;
-  if (written < encoded_.size()) {
-    queue_.append(encoded_, written, std::string::npos);
-    queue_sizes_.push_back(encoded_.size() - written);
+void RingPipe::Put(std::string_view tail) {
+  std::string_view head = encoded_;
+  if (queue_sizes_.empty()) {
+    head.remove_prefix(WriteFrames(head));
+    if (head.empty()) tail.remove_prefix(WriteFrames(tail));
+  }
+  if (!head.empty() || !tail.empty()) {
+    queue_.append(head).append(tail);
+    queue_sizes_.push_back(head.size() + tail.size());
     queued_.store(true, std::memory_order_relaxed);
     if (options_.pauses && Full()) end_->SetPaused(true);
   }
@@ -112,17 +116,22 @@ absl::Status RingPipe::TakeBytes(std::string_view bytes) {
   if (continued) partial_.append(bytes);
   std::string_view left = continued ? std::string_view(partial_) : bytes;
   uint32_t length = 0;
+  size_t whole = 0;  // Of the record that is not all there.
   while (left.size() >= sizeof(length)) {
     std::memcpy(&length, left.data(), sizeof(length));
     if (length == 0 || length > options_.record_bytes_max) {
       return absl::InvalidArgumentError("a message of " + std::to_string(length) + " bytes; 1 to " +
                                         std::to_string(options_.record_bytes_max) + " are allowed");
     }
-    if (left.size() - sizeof(length) < length) break;
+    if (left.size() - sizeof(length) < length) {
+      whole = sizeof(length) + length;
+      break;
+    }
     if (absl::Status taken = take_(left.substr(sizeof(length), length)); !taken.ok()) return taken;
     left.remove_prefix(sizeof(length) + length);
   }
   if (!continued) {
+    partial_.reserve(whole);
     partial_.assign(left);
   } else {
     partial_.erase(0, partial_.size() - left.size());

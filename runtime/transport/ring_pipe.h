@@ -48,11 +48,11 @@ class RingPipe {
 
   RingPipe(std::unique_ptr<RingEnd> end, RingPipeOptions options, Take take);
 
-  // Any thread. `encode(std::string& out)` appends whole records; it runs under the pipe's lock, in the order of
-  // sending, and not at all when this is refused. RESOURCE_EXHAUSTED: too much waits already (never with `always`).
-  // UNAVAILABLE: the pipe has ended.
+  // Any thread. `encode(std::string& out)` appends whole records, but for what the last one ends with, which is `tail`
+  // where it is not empty; it runs under the pipe's lock, in the order of sending, and not at all when this is refused.
+  // RESOURCE_EXHAUSTED: too much waits already (never with `always`). UNAVAILABLE: the pipe has ended.
   template <typename Encode>
-  absl::Status Send(bool always, Encode encode);
+  absl::Status Send(bool always, Encode encode, std::string_view tail = {});
 
   // Reads until the pipe has ended; what has come before the end is taken first. Returns why it ended. Once.
   absl::Status Run();
@@ -74,8 +74,8 @@ class RingPipe {
 
  private:
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  // Sends encoded_, as far as there is space; queues the rest.
-  void Put() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // Sends encoded_ and then `tail`, as far as there is space; queues the rest.
+  void Put(std::string_view tail) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   // How many of the bytes went into the ring.
   size_t WriteFrames(std::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void EndNow(const absl::Status& why, bool drain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
@@ -117,14 +117,14 @@ class RingPipe {
 };
 
 template <typename Encode>
-absl::Status RingPipe::Send(bool always, Encode encode) {
+absl::Status RingPipe::Send(bool always, Encode encode, std::string_view tail) {
   {
     MutexLock lock(write_mutex_);
     if (ended_.load(std::memory_order_relaxed)) return absl::UnavailableError("the connection has just ended");
     if (!always && Full()) return absl::ResourceExhaustedError("the queue to the other process is full");
     encoded_.clear();
     encode(encoded_);
-    Put();
+    Put(tail);
   }
   end_->WakePeer();
   return absl::OkStatus();

@@ -77,7 +77,8 @@ TransportService::TransportService(TransportServiceOptions options, CallReceiver
 
 TransportService::~TransportService() = default;
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* TransportService::Connect(grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* TransportService::Connect(
+    grpc::CallbackServerContext* context) {
   auto attach = [channels = channels_](const v1::TransportHello& hello, const std::shared_ptr<GrpcServerLink>& link) {
     return Channels::Attach(channels, hello, link);
   };
