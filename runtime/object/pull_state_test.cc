@@ -287,5 +287,16 @@ TEST_CASE("PullState: a plan that makes no sense does no harm", "[object]") {
   CHECK(state.Step(ChunkFailed{7, absl::DataLossError("")}, now + absl::Milliseconds(2)).empty());
 }
 
+TEST_CASE("PullState: a plan of more than was asked for is not followed beyond the window", "[object]") {
+  Monotonic now = Monotonic::FromNanoseconds(1'000'000'000);
+  PullState state(3 * PullState::kWindow, "x", now);
+  REQUIRE(state.Step(PullTick(), now).size() == 1);
+  PlanCame plan;
+  for (int64_t chunk = 0; chunk < 3 * PullState::kWindow; ++chunk) plan.fetches.push_back({chunk, {"a", "a"}, 0});
+  int fetched = 0;
+  for (const PullAction& action : state.Step(plan, now)) fetched += std::holds_alternative<FetchChunk>(action);
+  CHECK(fetched == PullState::kWindow);
+}
+
 }  // namespace
 }  // namespace troupe
