@@ -63,7 +63,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(UniqueFd fd, size_t size) {
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::MapAll(UniqueFd fd, size_t size) {
-  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "cannot map a shared memory of " + std::to_string(size) + " bytes");
   SharedMemory memory;
   memory.fd_ = std::move(fd);
