@@ -146,6 +146,9 @@ absl::Status ExchangeService::DoHold(const v1::HoldForNodeRequest& request, v1::
     ObjectId id = ObjectId::FromProto(add.name());
     if (id.process == 0) return absl::InvalidArgumentError("an object without a name");
     // Its hold is on the broker's line before this is answered.
+    if (holder.objects.size() >= kHeldMax && !holder.objects.contains(id)) {
+      return absl::ResourceExhaustedError("a node holds " + std::to_string(kHeldMax) + " objects of this one already");
+    }
     ObjectHandle& handle = holder.objects[id];
     if (handle == nullptr) handle = Adopt(id, add.size_bytes());
   }

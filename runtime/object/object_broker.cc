@@ -24,6 +24,7 @@ constexpr int kPacketsPerPass = 512;
 // Waiting for a process that does not read them; then its session ends, and it opens another.
 constexpr size_t kNoticesMax = 16'384;
 constexpr absl::Duration kNoticeRetry = absl::Milliseconds(5);
+constexpr absl::Duration kPollRetry = absl::Milliseconds(100);
 // Sequence numbers in one notice: within kPacketBytesMax.
 constexpr size_t kFreedPerNotice = 400;
 // After a failed accept (no descriptors left): until then those that are open are served on.
@@ -98,7 +99,10 @@ bool ObjectBroker::Pass(Monotonic deadline) {
   std::vector<int> fds = {wake_.fd(), listener_.fd()};
   for (const auto& connection : connections_) fds.push_back(connection->socket.fd());
   absl::StatusOr<std::vector<size_t>> ready = WaitForAny(fds, deadline);
-  if (!ready.ok()) return false;
+  if (!ready.ok()) {  // The system is short of something.
+    PauseFor(kPollRetry);
+    return true;
+  }
   bool accept = false, whole = true;
   for (size_t i : *ready) {
     if (i == 0) return false;

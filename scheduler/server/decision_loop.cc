@@ -32,9 +32,7 @@ absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions op
   loop->store_->Append({}, [durable](absl::Status status) { durable->set_value(std::move(status)); });
   std::future<absl::Status> recorded = durable->get_future();
   if (recorded.wait_for(absl::ToChronoNanoseconds(loop->options_.commit_timeout)) != std::future_status::ready) {
-    // Left to the end of the process: its own end would wait for the disk, and a late commit would find it gone.
-    static auto* const left = new std::vector<std::unique_ptr<DecisionLoop>>;
-    left->push_back(std::move(loop));
+    loop->LeaveStore();
     return absl::DeadlineExceededError("the disk under the head's records does not answer");
   }
   TROUPE_RETURN_IF_ERROR(Annotate(recorded.get(), "the new term could not be recorded"));
@@ -43,7 +41,13 @@ absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions op
 }
 
 DecisionLoop::DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> store, ClusterState recovered)
-    : options_(std::move(options)), cluster_(options_.cluster, std::move(recovered)), store_(std::move(store)) {}
+    : options_(std::move(options)),
+      gate_(std::make_shared<Gate>()),
+      cluster_(options_.cluster, std::move(recovered)),
+      store_(std::move(store)) {
+  MutexLock lock(gate_->mutex);
+  gate_->loop = this;
+}
 
 DecisionLoop::~DecisionLoop() { Stop(); }
 
@@ -62,6 +66,7 @@ void DecisionLoop::Stop() {
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
+  if (absl::IsDeadlineExceeded(status())) LeaveStore();
   store_.reset();  // Makes durable what is in flight.
   std::vector<std::vector<Action>> last;
   {
@@ -69,6 +74,18 @@ void DecisionLoop::Stop() {
     last.swap(durable_);
   }
   Deliver(std::move(last));
+}
+
+// Its end would wait for the disk.
+void DecisionLoop::LeaveStore() {
+  {
+    MutexLock lock(gate_->mutex);
+    gate_->loop = nullptr;
+  }
+  static Mutex mutex;
+  static auto* const left = new std::vector<std::unique_ptr<RecordStore>>;
+  MutexLock lock(mutex);
+  left->push_back(std::move(store_));
 }
 
 absl::Status DecisionLoop::status() const {
@@ -134,13 +151,16 @@ void DecisionLoop::Step(const Event& event) {
     in_flight_.push_back(MonotonicNow());
   }
   records_since_snapshot_ += result.records.size();
-  store_->Append(std::move(result.records), [this, actions = std::move(result.actions)](absl::Status status) mutable {
-    CommitDone(status, std::move(actions));
-  });
+  store_->Append(std::move(result.records),
+                 [gate = gate_, actions = std::move(result.actions)](absl::Status status) mutable {
+                   MutexLock lock(gate->mutex);
+                   if (gate->loop != nullptr) gate->loop->CommitDone(status, std::move(actions));
+                 });
   if (records_since_snapshot_ < kRecordsPerSnapshot) return;
   records_since_snapshot_ = 0;
-  store_->Snapshot(cluster_.state().ToSnapshot(), [this](absl::Status status) {
-    if (!status.ok()) Fail(status);
+  store_->Snapshot(cluster_.state().ToSnapshot(), [gate = gate_](absl::Status status) {
+    MutexLock lock(gate->mutex);
+    if (!status.ok() && gate->loop != nullptr) gate->loop->Fail(status);
   });
 }
 

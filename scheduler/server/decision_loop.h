@@ -39,7 +39,8 @@ class DecisionLoop {
   // False: too many wait, or the loop has ended.
   bool Post(Event event);
 
-  // Takes no more events, decides those that wait, and returns when all is durable and delivered. Idempotent.
+  // Takes no more events, decides those that wait, and returns when all is durable and delivered. Idempotent. After a
+  // commit that took too long it does not wait for the disk: the store is left to the end of the process.
   void Stop();
 
   // OK, or why it decides no more.
@@ -50,6 +51,12 @@ class DecisionLoop {
   DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> store, ClusterState recovered);
   void Run();
   void Step(const Event& event);
+  // Between the loop and a store that may outlive it: what it did is told to `loop`, if that is still there.
+  struct Gate {
+    Mutex mutex;
+    DecisionLoop* loop ABSL_GUARDED_BY(mutex);
+  };
+  void LeaveStore();
   struct Work {
     std::vector<std::vector<Action>> durable;  // Of steps whose records are.
     std::deque<Event> events;
@@ -60,6 +67,7 @@ class DecisionLoop {
   void Fail(const absl::Status& status);
 
   const LoopOptions options_;
+  const std::shared_ptr<Gate> gate_;
   Cluster cluster_;  // Of the loop's thread.
   uint64_t term_ = 0;
   size_t records_since_snapshot_ = 0;

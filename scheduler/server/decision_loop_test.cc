@@ -112,6 +112,8 @@ TEST_CASE("DecisionLoop: a commit that takes too long ends it, and what it would
   Fixture f(absl::Milliseconds(100));
   CHECK(f.loop->Post(Submit(1)));
   CHECK(f.fatal.get_future().get().code() == absl::StatusCode::kDeadlineExceeded);
+  f.loop = nullptr;  // Waits for no disk.
+  REQUIRE(f.store->held() == 1);
   f.store->Release(absl::OkStatus());
   CHECK(f.answers == 0);
 }

@@ -32,6 +32,7 @@ class HeadAndNode : public EmbeddedCluster {
     head.data_dir = options.folder + "/head";
     head.security = options.security;
     head.head_loss_grace = absl::ZeroDuration();
+    head.on_fatal = [](const absl::Status& status) { std::cerr << "troupe: " << MessageOf(status) << "\n"; };
     TROUPE_ASSIGN_OR_RETURN(cluster->head_, HeadServer::Start(std::move(head)));
     AgentOptions agent;
     agent.head_target = cluster->head_target();

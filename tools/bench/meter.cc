@@ -137,7 +137,8 @@ void Meter::Run(const std::vector<Work>& works, const std::function<absl::Status
 absl::StatusOr<Figure> Meter::Measure(const Work& work) const {
   int repeats = std::min(options_.repeats, work.repeats_max);
   absl::Duration budget = options_.seconds / repeats;
-  // The first time touches memory, makes connections and fills caches, and is not counted.
+  // The first time touches memory, makes connections and fills caches, and is not counted; works that are repeated less
+  // often than others take so long that it does not show.
   if (work.repeats_max > options_.repeats) TROUPE_RETURN_IF_ERROR(work.sample(budget / 4).status());
   Figure figure;
   ProcessorUse use;
