@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gangs: what the head does to make and remove one, without the processes of its members.
-#include <thread>
+#include <functional>
+#include <list>
+#include <optional>
 
+#include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/status.h"
@@ -36,8 +40,7 @@ struct Site {
     return absl::OkStatus();
   }
 
-  // Accepted, durably; then ended, durably, with every member gone.
-  absl::Status MakeAndRemove() const {
+  v1::SubmitJobRequest Gang() const {
     v1::SubmitJobRequest submit;
     submit.set_request_id(RandomHex(16));
     submit.mutable_spec()->set_name("gang");
@@ -49,36 +52,80 @@ struct Site {
       role->set_replicas(1);
       role->mutable_resources()->set_cpus(1);
     }
-    v1::SubmitJobResponse submitted;
-    grpc::ClientContext submit_context, cancel_context;
-    SetTimeout(submit_context, kPatience);
-    TROUPE_RETURN_IF_ERROR(FromGrpc(stub->SubmitJob(&submit_context, submit, &submitted)));
-    v1::CancelJobRequest cancel;
-    cancel.set_job_id(submitted.job_id());
-    v1::Job job;
-    SetTimeout(cancel_context, kPatience);
-    return FromGrpc(stub->CancelJob(&cancel_context, cancel, &job));
+    return submit;
   }
 };
 
-absl::StatusOr<double> GangsPerSecond(const Site& site, int clients, absl::Duration budget) {
-  std::vector<absl::StatusOr<double>> rates(static_cast<size_t>(clients), 0.0);
-  std::vector<std::thread> threads;
-  for (absl::StatusOr<double>& rate : rates) {
-    threads.emplace_back([&site, &rate, budget] {
-      rate = RateOf(budget, [&site]() -> absl::StatusOr<int64_t> {
-        TROUPE_RETURN_IF_ERROR(site.MakeAndRemove());
-        return 1;
-      });
+// One of those who make gangs and remove them, one after the other, until the end: accepted, durably; then ended,
+// durably, with every member gone. It holds no thread.
+class Client {
+ public:
+  Client(const Site& site, Monotonic end) : site_(site), end_(end) { Submit(); }
+  // How many, or the first error.
+  absl::StatusOr<int64_t> Await() {
+    MutexLock lock(mutex_);
+    changed_.WaitUntil(lock, Monotonic::Infinite(), [this] { return done_; });
+    return status_.ok() ? absl::StatusOr<int64_t>(count_) : status_;
+  }
+
+ private:
+  using Stub = v1::Head::StubInterface::async_interface;
+
+  void Submit() {
+    submit_ = site_.Gang();
+    Ask(&Stub::SubmitJob, submit_, submitted_, [this] { Cancel(); });
+  }
+  void Cancel() {
+    cancel_.set_job_id(submitted_.job_id());
+    Ask(&Stub::CancelJob, cancel_, job_, [this] {
+      ++count_;
+      MonotonicNow() < end_ ? Submit() : Finish(absl::OkStatus());
     });
   }
-  for (std::thread& thread : threads) thread.join();
-  double sum = 0;
-  for (const absl::StatusOr<double>& rate : rates) {
-    if (!rate.ok()) return rate.status();
-    sum += *rate;
+  // Every wait of it is bounded by the RPC's deadline.
+  template <typename Request, typename Response>
+  void Ask(void (Stub::*method)(grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>),
+           const Request& request, Response& response, const std::function<void()>& next) {
+    context_.emplace();
+    SetTimeout(*context_, kPatience);
+    (site_.stub->async()->*method)(&*context_, &request, &response, [this, next](grpc::Status status) {
+      status.ok() ? next() : Finish(FromGrpc(status));
+    });
   }
-  return sum;
+  void Finish(const absl::Status& status) {
+    MutexLock lock(mutex_);
+    status_ = status;
+    done_ = true;
+    changed_.NotifyAll();
+  }
+
+  const Site& site_;
+  const Monotonic end_;
+  std::optional<grpc::ClientContext> context_;
+  v1::SubmitJobRequest submit_;
+  v1::SubmitJobResponse submitted_;
+  v1::CancelJobRequest cancel_;
+  v1::Job job_;
+  int64_t count_ = 0;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<double> GangsPerSecond(const Site& site, int count, absl::Duration budget) {
+  Monotonic begin = MonotonicNow();
+  std::list<Client> clients;
+  for (int i = 0; i < count; ++i) clients.emplace_back(site, begin + budget);
+  int64_t sum = 0;
+  absl::Status status;
+  for (Client& client : clients) {
+    absl::StatusOr<int64_t> made = client.Await();
+    if (made.ok()) sum += *made;
+    status.Update(made.status());
+  }
+  if (!status.ok()) return status;
+  return static_cast<double>(sum) / absl::ToDoubleSeconds(MonotonicNow() - begin);
 }
 
 }  // namespace
