@@ -49,7 +49,7 @@ class ExchangeService final : public v1::ObjectExchange::WithRawCallbackMethod_G
  public:
   static constexpr absl::Duration kHoldLease = absl::Seconds(30);
   static constexpr size_t kSessionsMax = 4096;
-  static constexpr int kNamesMax = 1024;  // Of a request.
+  static constexpr int kNamesMax = 1024;       // Of a request.
   static constexpr size_t kHeldMax = 1 << 20;  // By one node.
   // Chunks on their way out, of all objects together.
   static constexpr int kSendingMax = 32;

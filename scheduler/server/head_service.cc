@@ -108,9 +108,8 @@ grpc::Status HeadService::ReadLogs(grpc::ServerContext* context, const v1::ReadL
 
 grpc::Status HeadService::Follow(grpc::ServerContext* context, const v1::ReadLogsRequest& request, const v1::Job& job,
                                  grpc::ServerWriter<v1::LogLine>* writer) {
-  JobLogs logs(job.spec().output_dir(),
-               {request.job_id(), request.role(), request.replica(),
-                std::clamp<int64_t>(request.since_unix_ms(), 0, INT64_MAX / 1000) * 1000});
+  JobLogs logs(job.spec().output_dir(), {request.job_id(), request.role(), request.replica(),
+                                         std::clamp<int64_t>(request.since_unix_ms(), 0, INT64_MAX / 1000) * 1000});
   int64_t left = request.follow() ? INT64_MAX : request.max_lines() > 0 ? request.max_lines() : kLogLinesDefault;
   while (!context->IsCancelled() && !closed_ && left > 0) {
     // Before the read, so that nothing that was written before the end is missed.
