@@ -10,6 +10,7 @@
 
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/rpc/server.h"
 #include "runtime/transport/transport.h"
 #include "runtime/worker/testing/fake_agent.h"
@@ -133,7 +134,7 @@ TEST_CASE("RunWorker: an actor that does not stop within the grace ends the proc
   OutgoingCall hang = {"Echo.Hang", Encode(std::tuple<>()), absl::Seconds(20)};
   hang.reply = [](const absl::StatusOr<std::string>&) {};
   transport->Call({f.self, f.agent.ready->endpoint()}, std::move(hang));
-  PauseFor(absl::Milliseconds(200));
+  REQUIRE(Eventually([&] { return f.Output().find("hangs") != std::string::npos; }));
   f.agent.Stop("enough", 100);
   CHECK(child.Wait() == 4);
   CHECK(f.Output().find("did not stop within its grace") != std::string::npos);

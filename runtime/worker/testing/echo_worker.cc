@@ -15,6 +15,7 @@ class Echo : public troupe::Actor {
   std::string Say(std::string text) { return greeting_ + text; }
   // Ignores that it should stop.
   void Hang() {
+    std::cout << "hangs" << std::endl;
     while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 
