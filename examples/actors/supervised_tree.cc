@@ -8,7 +8,7 @@
 class Fetcher : public troupe::Actor {
  public:
   absl::Status OnStart(troupe::ActorContext& context) override {
-    life_ = static_cast<int64_t>(context.setting().restarts);
+    life_ = static_cast<int64_t>(context.restarts());
     return absl::OkStatus();
   }
   std::string Fetch(const std::string& what) {

@@ -5,13 +5,12 @@
 
 #include "runtime/actor/call_error.h"
 #include "runtime/base/check.h"
+#include "runtime/base/small_pool.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
 namespace {
 
-// What a message costs beside its arguments.
-constexpr size_t kMessageOverheadBytes = 128;
 // Messages of one turn: an actor with a full mailbox lets others of its executor go on after that many.
 constexpr int kTurnSteps = 64;
 
@@ -43,42 +42,82 @@ void CallOnStop(Actor& actor, const std::string& reason) {
   }
 }
 
-absl::Status StoppedStatus(const ActorLife& life, const IncomingCall& call) {
-  return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, life.ToString() + " stopped before it ran " + call.method);
+absl::Status StoppedStatus(const ActorLife& life, const std::string& method) {
+  return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, life.ToString() + " stopped before it ran " + method);
 }
 
 }  // namespace
 
+// A call that came encoded.
+struct ActorCell::Call final : internal::Message, SmallPooled {
+  Call(ActorCell& of, IncomingCall incoming) : cell(of), call(std::move(incoming)) {}
+  void Run(Actor&, internal::Strand&) override {
+    IncomingCall begun = std::move(call);
+    ActorCell& runs = cell;
+    delete this;
+    runs.Handle(std::move(begun));
+  }
+  void Refuse(const ActorLife& life) override {
+    call.Reply(StoppedStatus(life, call.method));
+    delete this;
+  }
+  void Drop() override { delete this; }
+  CallKey key() const override { return call.key; }
+
+  ActorCell& cell;
+  IncomingCall call;
+};
+
+// What a coroutine or a timer of the actor goes on with.
+struct ActorCell::Task final : internal::Message, SmallPooled {
+  explicit Task(std::function<void()> runs) : run(std::move(runs)) {}
+  void Run(Actor&, internal::Strand&) override {
+    std::unique_ptr<Task> self(this);
+    if (run) run();
+  }
+  void Refuse(const ActorLife&) override { delete this; }
+  void Drop() override { delete this; }
+
+  std::function<void()> run;
+};
+
 ActorCell::ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor, ActorContext& context,
                      ActorCellOptions options)
     : class_(actor_class),
+      door_(context.door()),
       context_(context),
       options_(std::move(options)),
       own_executor_(options_.executor == nullptr ? std::make_unique<ThreadPool>(ThreadPoolOptions{1, 1, options_.idle})
                                                  : nullptr),
       executor_(options_.executor == nullptr ? own_executor_.get() : options_.executor),
-      actor_(std::move(actor)),
-      mailbox_(options_.mailbox) {}
-
-ActorCell::~ActorCell() {
-  MutexLock lock(mutex_);
-  TROUPE_CHECK(!begun_ || ended_.IsSet(), "an actor is stopped before its cell goes");
+      actor_(std::move(actor)) {
+  door_->mailbox.SetLimits(options_.mailbox);
+  door_->strand = this;
+  door_->actor_class = class_.tag;
 }
 
+ActorCell::~ActorCell() { TROUPE_CHECK(!begun_ || ended_.IsSet(), "an actor is stopped before its cell goes"); }
+
 Future<void> ActorCell::Begin() {
-  Promise<void> started;
-  MutexLock lock(mutex_);
   begun_ = true;
-  tasks_.push_front([this, started] { RunOnStart(started); });
-  Schedule();
-  return started.TakeFuture();
+  if (!class_.has_on_start) {
+    context_.Attach(this);
+    started_ = true;
+    if (stopping() || !door_->mailbox.Rest(true)) Wake();
+    return Future<void>();
+  }
+  Promise<void> started;
+  Future<void> future = started.TakeFuture();
+  bool wakes = false;
+  door_->mailbox.PushTask(new Task([this, started = std::move(started)] { RunOnStart(started); }), wakes);
+  Wake();  // The mailbox has not rested so far.
+  return future;
 }
 
 void ActorCell::RunOnStart(const Promise<void>& started) {
   context_.Attach(this);
   absl::Status status = CallOnStart(*actor_, context_);
   if (status.ok()) {
-    MutexLock lock(mutex_);
     started_ = true;
   } else {
     v1::ExitCause cause;
@@ -89,9 +128,7 @@ void ActorCell::RunOnStart(const Promise<void>& started) {
   started.Set(status);
 }
 
-void ActorCell::Schedule() {
-  if (scheduled_ || ended_.IsSet()) return;
-  scheduled_ = true;
+void ActorCell::Wake() {
   executor_->Post([self = shared_from_this()] { self->Turn(); });
 }
 
@@ -100,66 +137,43 @@ void ActorCell::Turn() {
   for (int step = 0; step < kTurnSteps; ++step) {
     if (!Step()) return;
   }
-  executor_->Post([self = shared_from_this()] { self->Turn(); });
+  Wake();
 }
 
 bool ActorCell::Step() {
-  std::function<void()> task;
-  std::optional<IncomingCall> call;
-  {
-    MutexLock lock(mutex_);
-    if (!tasks_.empty()) {
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-    } else if (started_ && holding_ == 0) {
-      call = mailbox_.Pop();
-    }
-    bool finish = stopping_ && begun_ && open_ == 0;
-    if (!task && !call.has_value() && !finish) {
-      scheduled_ = false;
-      return false;
-    }
+  if (internal::Message* message = door_->mailbox.Pop(TakesMessages())) {
+    message->Run(*actor_, *this);
+    return true;
   }
-  if (task) {
-    task();
-  } else if (call.has_value()) {
-    Handle(*std::move(call));
-  } else {
+  if (stopping() && open_ == 0) {
     Finish();
     return false;
   }
-  return true;
+  return !door_->mailbox.Rest(TakesMessages());
 }
 
 void ActorCell::Finish() {
-  std::string reason;
-  v1::ExitCause cause;
-  bool started = false;
+  Ending ending;
   {
     MutexLock lock(mutex_);
-    reason = stop_reason_;
-    cause = cause_;
-    started = started_;
+    ending = *ending_;
   }
-  bool killed = cause.kind() == v1::ExitCause::SIGNALED;
-  if (started && !killed) CallOnStop(*actor_, reason);
+  bool killed = ending.cause.kind() == v1::ExitCause::SIGNALED;
+  if (started_ && !killed) CallOnStop(*actor_, ending.reason);
   context_.Detach();
   if (options_.before_destructor) options_.before_destructor();
   actor_ = nullptr;
-  std::deque<std::function<void()>> dropped;
+  door_->Refuse(door_->mailbox.End());
   {
     MutexLock lock(mutex_);
-    dropped.swap(tasks_);
+    over_ = true;
   }
-  if (options_.ended) options_.ended(cause);
+  if (options_.ended) options_.ended(ending.cause);
   ended_.Set(absl::OkStatus());  // The last: who waits for it may take away what this actor used.
 }
 
 void ActorCell::Handle(IncomingCall call) {
-  if (executor_->Now() >= call.deadline) {
-    return call.Reply(
-        CallErrorStatus(v1::CallError::CALL_DEADLINE, call.method + " waited past its deadline and did not run"));
-  }
+  if (executor_->Passed(call.deadline)) return call.Reply(internal::LateStatus(call.method));
   if (call.method == internal::kLinkMethod) return HandleSystem(call);
   const ActorMethod* method = class_.FindMethod(call.method);
   if (method == nullptr) {
@@ -173,11 +187,11 @@ void ActorCell::Handle(IncomingCall call) {
     bool stopped = false;  // After this one had left the mailbox; BeginStop has cancelled the streams that it knew.
     {
       MutexLock lock(mutex_);
-      stopped = stopping_;
+      stopped = stopping();
       std::erase_if(streams_, [](const auto& stream) { return stream.expired(); });
       if (!stopped) streams_.push_back(call.sink);
     }
-    if (stopped) return call.Reply(StoppedStatus(life(), call));
+    if (stopped) return call.Reply(StoppedStatus(life(), call.method));
   }
   method->invoke(*actor_, {std::move(call.arguments), std::move(call.reply), std::move(call.sink)});
 }
@@ -193,19 +207,15 @@ void ActorCell::HandleSystem(const IncomingCall& call) {
 }
 
 absl::Status ActorCell::TryDeliver(IncomingCall& call) {
-  size_t bytes = call.arguments.size() + kMessageOverheadBytes;
-  absl::Status pushed;
-  {
-    MutexLock lock(mutex_);
-    pushed = mailbox_.Push(std::move(call), bytes);
-    if (pushed.ok()) {
-      if (started_) Schedule();
-      return pushed;
-    }
+  size_t bytes = call.arguments.size();
+  auto message = std::make_unique<Call>(*this, std::move(call));
+  absl::Status pushed = door_->Push(message.get(), bytes);
+  if (pushed.ok()) {
+    (void)message.release();
+    return pushed;
   }
-  auto kind = pushed.code() == absl::StatusCode::kResourceExhausted ? v1::CallError::CALL_OVERLOADED
-                                                                    : v1::CallError::CALL_UNAVAILABLE;
-  return CallErrorStatus(kind, life().ToString() + ": " + MessageOf(pushed));
+  call = std::move(message->call);
+  return door_->NotTaken(pushed);
 }
 
 void ActorCell::Deliver(IncomingCall call) {
@@ -213,32 +223,26 @@ void ActorCell::Deliver(IncomingCall call) {
 }
 
 void ActorCell::CancelCall(const CallKey& key) {
-  std::optional<IncomingCall> dropped;  // Destroyed outside the lock.
-  MutexLock lock(mutex_);
-  dropped = mailbox_.Remove([&key](const IncomingCall& call) { return call.key == key; });
+  if (internal::Message* message = door_->mailbox.Remove(key)) message->Drop();
 }
 
 void ActorCell::BeginStop(std::string_view reason, const v1::ExitCause& cause) {
-  context_.SetStopping();
-  std::vector<IncomingCall> left;
   std::vector<std::weak_ptr<StreamSink>> streams;
   {
     MutexLock lock(mutex_);
-    if (!stopping_) {
-      stopping_ = true;
-      stop_reason_ = std::string(reason);
-      cause_ = cause;
-    }
-    left = mailbox_.Close();
+    if (over_) return;
+    context_.SetStopping();
     streams.swap(streams_);
-    if (begun_) Schedule();
+    if (ending_ == nullptr) {
+      ending_ = std::make_unique<Ending>(Ending{std::string(reason), cause});
+      stopping_.store(true, std::memory_order_release);
+    }
   }
-  for (IncomingCall& call : left) {
-    call.Reply(StoppedStatus(life(), call));
-  }
+  door_->Shut();
   for (const auto& stream : streams) {
     if (auto sink = stream.lock()) sink->Cancel();
   }
+  Run(nullptr);  // A turn that sees it.
 }
 
 bool ActorCell::Stop(std::string_view reason, Monotonic deadline) {
@@ -246,18 +250,15 @@ bool ActorCell::Stop(std::string_view reason, Monotonic deadline) {
   cause.set_kind(v1::ExitCause::STOPPED);
   cause.set_text(std::string(reason));
   BeginStop(reason, cause);
-  {
-    MutexLock lock(mutex_);
-    if (!begun_) return true;
-  }
+  if (!begun_) return true;
   return internal::WaitFor(ended_, {}, deadline).ok();
 }
 
 void ActorCell::Run(std::function<void()> task) {
-  MutexLock lock(mutex_);
-  if (ended_.IsSet()) return;
-  tasks_.push_back(std::move(task));
-  Schedule();
+  auto message = std::make_unique<Task>(std::move(task));
+  bool wakes = false;
+  if (door_->mailbox.PushTask(message.get(), wakes)) (void)message.release();
+  if (wakes) Wake();
 }
 
 void ActorCell::Opened(bool reentrant) {
@@ -270,8 +271,9 @@ void ActorCell::Closed(bool reentrant) {
   if (!reentrant) --holding_;
 }
 
-absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::PendingCall& call) {
-  return router()->waits().Begin(life(), {{*call.waited_for(), call.number()}});
+absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::FutureBase& future) {
+  const internal::PendingCall& call = *future.call();
+  return router()->waits().Begin(life(), {{*call.waited_for(), call.number()}}, &future);
 }
 
 void ActorCell::EndAwait(uint64_t number) { router()->waits().End(life(), number); }
@@ -295,17 +297,15 @@ absl::Status ActorCell::Wait(internal::FutureBase& gate, const std::vector<inter
     if (needed.size() > 1) waited.push_back(future);
   }
   if (calls.empty() || router() == nullptr) return WaitUnnoted(gate, deadline);
-  absl::StatusOr<uint64_t> number = router()->waits().Begin(life(), std::move(calls));
+  absl::StatusOr<uint64_t> number = router()->waits().Begin(life(), std::move(calls), &gate);
   if (!number.ok() && needed.size() == 1) needed[0]->call()->Cancel();  // It is not to run when nobody waits.
   if (!number.ok()) return number.status();
-  std::function<void()> end = [router = router(), self = life(), number = *number] {
-    router->waits().End(self, number);
-  };
+  auto end = [router = router(), door = door_, number = *number] { router->waits().End(door->life, number); };
   std::vector<uint64_t> observers;
   for (internal::FutureBase* future : waited) {
     observers.push_back(
-        future->Observe([router = router(), self = life(), number = *number, call = future->call()->number()] {
-          router->waits().Answered(self, number, call);
+        future->Observe([router = router(), door = door_, number = *number, call = future->call()->number()] {
+          router->waits().Answered(door->life, number, call);
         }));
   }
   const uint64_t observer = gate.Observe(end);

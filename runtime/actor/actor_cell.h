@@ -3,10 +3,9 @@
 // OnStop and the destructor, one after the other, in turns that its executor gives it.
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,18 +16,12 @@
 #include "runtime/actor/actor_context.h"
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/executor.h"
+#include "runtime/actor/local_door.h"
 #include "runtime/actor/mailbox.h"
 #include "runtime/actor/strand.h"
 #include "runtime/actor/stream_sink.h"
 
 namespace troupe {
-
-// Which call it is, for its cancellation: who delivered it, and its number there.
-struct CallKey {
-  const void* deliverer = nullptr;
-  uint64_t id = 0;
-  friend bool operator==(const CallKey&, const CallKey&) = default;
-};
 
 // A call as it arrives.
 struct IncomingCall {
@@ -52,26 +45,30 @@ struct ActorCellOptions {
   std::shared_ptr<IdleWork> idle;
   // In the actor's turn between OnStop (or a failed OnStart) and the destructor: there the server that uses the actor's
   // services is shut down.
-  std::function<void()> before_destructor;
+  Callback<void()> before_destructor;
   bool ends_on_exception = false;  // A handler that throws ends the actor with a failure.
   // In the last turn, after the destructor.
-  std::function<void(const v1::ExitCause&)> ended;
+  Callback<void(const v1::ExitCause&)> ended;
 };
 
 class ActorCell final : public internal::Strand,
                         private internal::ThreadWaiter,
                         public std::enable_shared_from_this<ActorCell> {
  public:
-  // `actor_class` and `context` outlive the actor. Held by shared pointers only.
+  // `actor_class` outlives the cell, `context` its last turn. Held by shared pointers only.
   ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor, ActorContext& context,
             ActorCellOptions options = {});
   // The actor has ended, or Begin was never called.
   ~ActorCell();
 
-  // Runs OnStart; the future has what it said. Messages that come before wait. Once.
+  // Runs OnStart; the future has what it said. Messages that come before wait. Once. Of a class that has no OnStart it
+  // has started when this returns, and the future is not valid.
   Future<void> Begin();
   // Begin, and waits.
-  absl::Status Start() { return Begin().Get(); }
+  absl::Status Start() {
+    Future<void> started = Begin();
+    return started.valid() ? started.Get() : absl::OkStatus();
+  }
 
   // Any thread. Queues the call, or answers it: CALL_OVERLOADED, CALL_UNAVAILABLE (stopping).
   void Deliver(IncomingCall call);
@@ -88,13 +85,15 @@ class ActorCell final : public internal::Strand,
 
   // Strand.
   std::shared_ptr<Strand> Share() override { return shared_from_this(); }
-  const ActorLife& life() const override { return context_.self(); }
+  const ActorLife& life() const override { return door_->life; }
+  const std::shared_ptr<internal::LocalDoor>& door() const { return door_; }
   Executor& executor() override { return *executor_; }
   const std::shared_ptr<CallRouter>& router() const override { return context_.router(); }
+  void Wake() override;
   void Run(std::function<void()> task) override;
   void Opened(bool reentrant) override;
   void Closed(bool reentrant) override;
-  absl::StatusOr<uint64_t> BeginAwait(const internal::PendingCall& call) override;
+  absl::StatusOr<uint64_t> BeginAwait(const internal::FutureBase& future) override;
   void EndAwait(uint64_t number) override;
   void EndSelf(const v1::ExitCause& cause) override { BeginStop(cause.text(), cause); }
   void Threw(const absl::Status& error) override;
@@ -103,34 +102,44 @@ class ActorCell final : public internal::Strand,
   absl::Status Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,
                     Monotonic deadline) override;
   absl::Status WaitUnnoted(internal::FutureBase& gate, Monotonic deadline);
-  void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct Call;
+  struct Task;
+  struct Ending {
+    std::string reason;
+    v1::ExitCause cause;
+  };
   void Turn();
   // False: nothing to do; the turn is over.
   bool Step();
+  // Whether a message may be begun now.
+  bool TakesMessages() const { return started_ && holding_ == 0 && open_ < kOpenMax; }
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   void RunOnStart(const Promise<void>& started);
   void Handle(IncomingCall call);
   void HandleSystem(const IncomingCall& call);
   void Finish();
 
+  // Handlers that go on after their first return: with more the messages wait.
+  static constexpr int kOpenMax = 65'536;
+
   const ActorClass& class_;
-  ActorContext& context_;
+  const std::shared_ptr<internal::LocalDoor> door_;
+  ActorContext& context_;  // Until `ended` was told.
   const ActorCellOptions options_;
   std::unique_ptr<Executor> own_executor_;
   Executor* const executor_;
-  std::unique_ptr<Actor> actor_;  // In its turns only.
-  int holding_ = 0;               // Open handlers that are not reentrant. In its turns only.
-  int open_ = 0;                  // Open handlers. In its turns only.
+  // In its turns only:
+  std::unique_ptr<Actor> actor_;
+  int holding_ = 0;       // Open handlers that are not reentrant.
+  int open_ = 0;          // Open handlers.
+  bool started_ = false;  // OnStart has succeeded.
 
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> stopping_{false};  // Set under the mutex.
   Mutex mutex_;
-  Mailbox<IncomingCall> mailbox_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<StreamSink>> streams_ ABSL_GUARDED_BY(mutex_);
-  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
-  bool started_ ABSL_GUARDED_BY(mutex_) = false;    // OnStart has succeeded.
-  bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;  // A turn is posted or runs.
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string stop_reason_ ABSL_GUARDED_BY(mutex_);
-  v1::ExitCause cause_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Ending> ending_ ABSL_GUARDED_BY(mutex_);  // From the first BeginStop on.
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;               // OnStop has run: there is nothing to stop any more.
   internal::FutureState<absl::Status> ended_;
 };
 

@@ -18,6 +18,7 @@
 namespace troupe {
 
 class Actor;
+class ActorContext;
 
 struct ActorMethod {
   std::string name;  // "Class.Method": as on the wire.
@@ -31,6 +32,10 @@ struct ActorClass {
   // INVALID_ARGUMENT: others are expected; INTERNAL: the constructor threw (its text).
   absl::StatusOr<std::unique_ptr<Actor>> (*construct)(std::string_view arguments,
                                                       const std::shared_ptr<CallRouter>& router) = nullptr;
+  // internal::ClassTag of it.
+  const void* tag = nullptr;
+  // It has an OnStart of its own; another is ready once it was constructed.
+  bool has_on_start = true;
 
   // Null when there is none. `name` is the full one.
   const ActorMethod* FindMethod(std::string_view name) const;
@@ -107,10 +112,20 @@ template <typename T>
 using InitArgument = std::conditional_t<std::is_convertible_v<T, std::string>, std::string, std::decay_t<T>>;
 
 template <typename Class>
-std::string ClassName() {
-  constexpr auto kDescription = TroupeDescribeActor(static_cast<const Class*>(nullptr));
-  return std::string(kDescription.class_name);
+const std::string& ClassName() {
+  static const std::string name(TroupeDescribeActor(static_cast<const Class*>(nullptr)).class_name);
+  return name;
 }
+
+// Names the class within the process. (Not over the borders of shared libraries, where calls are encoded then.)
+template <typename Class>
+const void* ClassTag() {
+  return &ClassName<Class>();
+}
+
+// Its OnStart is that of Actor. (One that is overloaded or not accessible is taken for its own.)
+template <typename Class>
+concept StartsAtOnce = std::is_same_v<decltype(&Class::OnStart), absl::Status (Actor::*)(ActorContext&)>;
 
 // The constructor's arguments as given, encoded; the class checks them when it is made (its TROUPE_INIT may stand in
 // another file).
@@ -140,6 +155,8 @@ bool RegisterActor(const InitTypes<Ts...>*) {
   ActorClass actor_class;
   actor_class.name = std::string(kDescription.class_name);
   actor_class.construct = &ConstructActor<Class, std::decay_t<Ts>...>;
+  actor_class.tag = ClassTag<Class>();
+  actor_class.has_on_start = !StartsAtOnce<Class>;
   std::apply(
       [&](const auto&... methods) {
         (actor_class.methods.push_back({actor_class.name + "." + std::string(methods.name),

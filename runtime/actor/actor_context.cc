@@ -4,14 +4,29 @@
 #include <algorithm>
 
 #include "runtime/base/check.h"
+#include "runtime/base/small_pool.h"
 #include "runtime/rpc/channel.h"
 
 namespace troupe {
 
 ActorContext::ActorContext(ActorSetting setting, std::shared_ptr<CallRouter> router, ActorDirectory* directory)
-    : setting_(std::move(setting)), router_(std::move(router)), directory_(directory) {}
+    : ActorContext({setting.self, setting.endpoint}, setting.restarts, std::make_shared<const ActorSetting>(setting),
+                   std::move(router), directory) {}
+
+ActorContext::ActorContext(ActorAddress address, int restarts, std::shared_ptr<const ActorSetting> setting,
+                           std::shared_ptr<CallRouter> router, ActorDirectory* directory)
+    : setting_(std::move(setting)),
+      door_(MakePooled<internal::LocalDoor>(std::move(address), router == nullptr ? nullptr : router->local_calls())),
+      restarts_(restarts),
+      router_(std::move(router)),
+      directory_(directory) {}
 
 ActorContext::~ActorContext() = default;
+
+ActorContext::Extras& ActorContext::extras() {
+  if (extras_ == nullptr) extras_ = std::make_unique<Extras>();
+  return *extras_;
+}
 
 void ActorContext::Attach(internal::Strand* strand) {
   MutexLock lock(mutex_);
@@ -25,8 +40,8 @@ void ActorContext::Detach() {
   {
     MutexLock lock(mutex_);
     strand.swap(strand_);
-    timers.swap(timers_);
-    monitors.swap(monitors_);
+    if (extras_ != nullptr) timers.swap(extras_->timers);
+    if (extras_ != nullptr) monitors.swap(extras_->monitors);
   }
   if (strand == nullptr) return;
   for (const auto& [id, timer] : timers) strand->executor().CancelTimer(timer.id);
@@ -50,8 +65,8 @@ ActorContext::TimerId ActorContext::Every(absl::Duration period, std::function<v
 ActorContext::TimerId ActorContext::AddTimer(Timer timer) {
   MutexLock lock(mutex_);
   if (strand_ == nullptr) return 0;
-  TimerId id = ++timers_made_;
-  Arm(id, timers_[id] = std::move(timer));
+  TimerId id = ++extras().timers_made;
+  Arm(id, extras().timers[id] = std::move(timer));
   return id;
 }
 
@@ -66,12 +81,12 @@ void ActorContext::RunTimer(TimerId id) {
   std::function<void()> run;
   {
     MutexLock lock(mutex_);
-    auto found = timers_.find(id);
-    if (found == timers_.end() || strand_ == nullptr) return;
+    auto found = extras().timers.find(id);
+    if (found == extras().timers.end() || strand_ == nullptr) return;
     Timer& timer = found->second;
     if (timer.period == absl::ZeroDuration()) {
       run = std::move(timer.run);
-      timers_.erase(found);
+      extras().timers.erase(found);
     } else {
       run = timer.run;
       timer.due = std::max(timer.due + timer.period, strand_->executor().Now());
@@ -86,10 +101,10 @@ void ActorContext::CancelTimer(TimerId id) {
   std::shared_ptr<internal::Strand> strand;
   {
     MutexLock lock(mutex_);
-    auto found = timers_.find(id);
-    if (found == timers_.end()) return;
+    auto found = extras().timers.find(id);
+    if (found == extras().timers.end()) return;
     timer = std::move(found->second);
-    timers_.erase(found);
+    extras().timers.erase(found);
     strand = strand_;
   }
   if (strand != nullptr) strand->executor().CancelTimer(timer.id);
@@ -102,8 +117,8 @@ ActorContext::MonitorId ActorContext::Monitor(const ActorAddress& actor, EndedCa
     MutexLock lock(mutex_);
     if (strand_ == nullptr) return 0;
     weak = strand_;
-    id = ++monitors_made_;
-    monitors_[id] = 0;
+    id = ++extras().monitors_made;
+    extras().monitors[id] = 0;
   }
   uint64_t watch = router_->Watch(actor, [this, weak, id, ended](const ActorLife& life, const v1::ExitCause& cause) {
     auto strand = weak.lock();
@@ -111,14 +126,14 @@ ActorContext::MonitorId ActorContext::Monitor(const ActorAddress& actor, EndedCa
     strand->Run([this, id, ended, life, cause] {
       {
         MutexLock lock(mutex_);
-        if (monitors_.erase(id) == 0) return;
+        if (extras().monitors.erase(id) == 0) return;
       }
       ended(life, cause);
     });
   });
   MutexLock lock(mutex_);
-  auto found = monitors_.find(id);
-  if (found != monitors_.end()) found->second = watch;
+  auto found = extras().monitors.find(id);
+  if (found != extras().monitors.end()) found->second = watch;
   return id;
 }
 
@@ -126,10 +141,10 @@ void ActorContext::Demonitor(MonitorId id) {
   uint64_t watch = 0;
   {
     MutexLock lock(mutex_);
-    auto found = monitors_.find(id);
-    if (found == monitors_.end()) return;
+    auto found = extras().monitors.find(id);
+    if (found == extras().monitors.end()) return;
     watch = found->second;
-    monitors_.erase(found);
+    extras().monitors.erase(found);
   }
   if (watch != 0) router_->Unwatch(watch);
 }
@@ -138,7 +153,7 @@ void ActorContext::Link(const ActorAddress& actor) {
   EndWith(actor);
   OutgoingCall call;
   call.method = internal::kLinkMethod;
-  call.arguments = Encode(std::pair(self().ToString(), setting_.endpoint));
+  call.arguments = Encode(std::pair(self().ToString(), door_->endpoint));
   call.reply = [](const absl::StatusOr<std::string>&) {};  // One that has ended is told by EndWith.
   router_->Call(actor, std::move(call));
 }
@@ -175,8 +190,8 @@ void ActorContext::StopSelf(const std::string& reason) {
 
 std::shared_ptr<grpc::Channel> ActorContext::ChannelTo(const std::string& endpoint) {
   MutexLock lock(mutex_);
-  std::shared_ptr<grpc::Channel>& channel = channels_[endpoint];
-  if (channel == nullptr) channel = MakeChannel(endpoint, setting_.security);
+  std::shared_ptr<grpc::Channel>& channel = extras().channels[endpoint];
+  if (channel == nullptr) channel = MakeChannel(endpoint, setting_->security);
   return channel;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/actor/call_router.h"
+#include "runtime/actor/local_door.h"
 #include "runtime/actor/object_ref.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/spawn.h"
@@ -35,12 +36,13 @@ namespace internal {
 inline constexpr char kLinkMethod[] = "troupe.Link";
 }  // namespace internal
 
-// What the node agent said at the start (WorkerAssignment), and what the process made of it.
+// What the node agent said at the start (WorkerAssignment), and what the process made of it; shared by all actors of a
+// process.
 struct ActorSetting {
-  ActorLife self;
+  ActorLife self;  // The actor that owns the process; of one without, the job alone. Others: ActorContext::self.
   std::string node_id;
   v1::RoleSpec role;
-  int restarts = 0;             // Of this replica so far.
+  int restarts = 0;             // Of `self`; others: ActorContext::restarts.
   std::string output_dir;       // Absolute; the run's folder.
   std::string config_json;      // The whole job file, every default filled in.
   std::string head_endpoint;    // gRPC target of the head; "" when there is none (tests).
@@ -52,13 +54,19 @@ struct ActorSetting {
 
 class ActorContext {
  public:
-  // `directory` and `router` may be null in tests; they outlive the context.
+  // Of the actor that owns the process. `directory` and `router` may be null in tests; they outlive the context.
   ActorContext(ActorSetting setting, std::shared_ptr<CallRouter> router, ActorDirectory* directory);
+  // Of another one.
+  ActorContext(ActorAddress address, int restarts, std::shared_ptr<const ActorSetting> setting,
+               std::shared_ptr<CallRouter> router, ActorDirectory* directory);
   ~ActorContext();
 
-  const ActorSetting& setting() const { return setting_; }
-  const ActorLife& self() const { return setting_.self; }
-  ActorAddress address() const { return {setting_.self, setting_.endpoint}; }
+  const ActorSetting& setting() const { return *setting_; }
+  const ActorLife& self() const { return door_->life; }
+  const ActorAddress& address() const { return *door_; }
+  // For the cell.
+  const std::shared_ptr<internal::LocalDoor>& door() const { return door_; }
+  int restarts() const { return restarts_; }  // Of this actor so far.
 
   // The job's actors: where they live now, who died (runtime/worker/actor_directory.h).
   ActorDirectory& directory() const { return *directory_; }
@@ -118,16 +126,16 @@ class ActorContext {
   // A child: it ends with this actor, unless detached. Errors as of ActorSpawner; FAILED_PRECONDITION: this process has
   // no spawner.
   template <typename T, typename... Args>
-  absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
+  absl::StatusOr<Ref<T>> Spawn(const SpawnOptions& options, Args&&... args) {
     if (spawner_ == nullptr) return absl::FailedPreconditionError("this process spawns no actors");
-    return internal::SpawnActor<T>(*spawner_, router_, std::move(options), &setting_.self, std::forward<Args>(args)...);
+    return internal::SpawnActor<T>(*spawner_, router_, options, &self(), std::forward<Args>(args)...);
   }
   void SetSpawner(ActorSpawner* spawner) { spawner_ = spawner; }
   // The actor's own wish to end: it takes no more messages, and OnStop follows.
   void StopSelf(const std::string& reason);
 
   // A channel with the token to the head, or to another process; kept and shared for the context's life.
-  std::shared_ptr<grpc::Channel> HeadChannel() { return ChannelTo(setting_.head_endpoint); }
+  std::shared_ptr<grpc::Channel> HeadChannel() { return ChannelTo(setting_->head_endpoint); }
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& endpoint);
 
   // True once the process was asked to stop: a long handler should come to its end.
@@ -145,22 +153,29 @@ class ActorContext {
     absl::Duration period;  // Zero: once.
     std::function<void()> run;
   };
+  // What most actors never have.
+  struct Extras {
+    TimerId timers_made = 0;
+    std::map<TimerId, Timer> timers;
+    MonitorId monitors_made = 0;
+    std::map<MonitorId, uint64_t> monitors;  // The router's watches.
+    std::map<std::string, std::shared_ptr<grpc::Channel>> channels;
+  };
+  Extras& extras() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   TimerId AddTimer(Timer timer);
   void Arm(TimerId id, Timer& timer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunTimer(TimerId id);
 
-  const ActorSetting setting_;
+  const std::shared_ptr<const ActorSetting> setting_;
+  const std::shared_ptr<internal::LocalDoor> door_;
+  const int restarts_;
   const std::shared_ptr<CallRouter> router_;
   ActorDirectory* const directory_;
   std::atomic<bool> stopping_{false};
   ActorSpawner* spawner_ = nullptr;  // Set before the actor starts.
   mutable Mutex mutex_;
   std::shared_ptr<internal::Strand> strand_ ABSL_GUARDED_BY(mutex_);  // From OnStart to OnStop.
-  TimerId timers_made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<TimerId, Timer> timers_ ABSL_GUARDED_BY(mutex_);
-  MonitorId monitors_made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<MonitorId, uint64_t> monitors_ ABSL_GUARDED_BY(mutex_);  // The router's watches.
-  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Extras> extras_ ABSL_GUARDED_BY(mutex_);            // Null until the first of them.
 };
 
 }  // namespace troupe

@@ -1,35 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/actor/actor_host.h"
 
+#include <utility>
+
 #include "runtime/actor/call_error.h"
 
 namespace troupe {
 
 void ActorHost::Add(std::shared_ptr<ActorCell> cell) {
+  std::shared_ptr<ActorCell> replaced;  // Destroyed outside the lock.
   MutexLock lock(mutex_);
-  ActorPath path = cell->life().path;
-  cells_[std::move(path)] = std::move(cell);
+  auto [at, added] = cells_.insert(cell);
+  if (added) return;
+  replaced = *at;
+  cells_.erase(at);
+  cells_.insert(std::move(cell));
 }
 
 void ActorHost::Remove(const ActorLife& life) {
   std::shared_ptr<ActorCell> removed;  // Destroyed outside the lock.
   MutexLock lock(mutex_);
   auto found = cells_.find(life.path);
-  if (found == cells_.end() || found->second->life() != life) return;
-  removed = std::move(found->second);
+  if (found == cells_.end() || (*found)->life() != life) return;
+  removed = *found;
   cells_.erase(found);
 }
 
 uint64_t ActorHost::Living(const ActorPath& path) const {
   MutexLock lock(mutex_);
   auto found = cells_.find(path);
-  return found == cells_.end() ? 0 : found->second->life().incarnation;
+  return found == cells_.end() ? 0 : (*found)->life().incarnation;
 }
 
 std::shared_ptr<ActorCell> ActorHost::Find(const ActorPath& path) const {
   MutexLock lock(mutex_);
   auto found = cells_.find(path);
-  return found == cells_.end() ? nullptr : found->second;
+  return found == cells_.end() ? nullptr : *found;
+}
+
+std::shared_ptr<internal::LocalDoor> ActorHost::DoorOf(const ActorLife& life) const {
+  MutexLock lock(mutex_);
+  auto found = cells_.find(life.path);
+  return found == cells_.end() || (*found)->life() != life ? nullptr : (*found)->door();
+}
+
+ActorPlace ActorHost::Locate(ActorAddress address) const {
+  std::shared_ptr<internal::LocalDoor> door = DoorOf(address.life);
+  if (door == nullptr || *door != address) return {std::make_shared<const ActorAddress>(std::move(address)), nullptr};
+  internal::LocalDoor* raw = door.get();
+  return {std::move(door), raw};
+}
+
+void ActorHost::Shut(const ActorLife& life) {
+  if (std::shared_ptr<internal::LocalDoor> door = DoorOf(life)) door->Shut();
 }
 
 absl::Status ActorHost::CheckLife(const ActorLife& target, const std::shared_ptr<ActorCell>& cell) {

@@ -83,8 +83,10 @@ using troupe_test::Counter;
 using troupe_test::Greeter;
 
 struct Fixture {
+  explicit Fixture(bool doors = false) : router(std::make_shared<testing::HostRouter>(host, doors)) {}
+
   ActorHost host;
-  std::shared_ptr<testing::HostRouter> router = std::make_shared<testing::HostRouter>(host);
+  std::shared_ptr<testing::HostRouter> router;
   std::shared_ptr<ActorContext> context;
   std::shared_ptr<ActorCell> cell;
 
@@ -107,7 +109,7 @@ struct Fixture {
 };
 
 TEST_CASE("Actor: methods take arguments, keep state, and return values, statuses and nothing", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]").value();
   CHECK(counter.Call<&Counter::Add>(5).Get().value() == 15);
   CHECK(counter.Call<&Counter::Add>(-1).Get().value() == 14);
@@ -117,7 +119,7 @@ TEST_CASE("Actor: methods take arguments, keep state, and return values, statuse
 }
 
 TEST_CASE("Actor: the handler's own error keeps its code and text and is told from the call's", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]").value();
   absl::Status status = counter.Call<&Counter::Refuse>("no such row").Get();
   CHECK(status == absl::NotFoundError("no such row"));
@@ -130,7 +132,7 @@ TEST_CASE("Actor: the handler's own error keeps its code and text and is told fr
 }
 
 TEST_CASE("Actor: a method that returns a future lets the next message in", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]").value();
   Future<int64_t> later = counter.Call<&Counter::Later>(false);
   CHECK(counter.Call<&Counter::Add>(1).Get().value() == 11);
@@ -140,7 +142,7 @@ TEST_CASE("Actor: a method that returns a future lets the next message in", "[ac
 }
 
 TEST_CASE("Actor: stale, absent, overloaded, late and unknown are told apart", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]", {.messages_max = 1, .bytes_max = 1 << 20}).value();
   auto ref_of = [&](uint64_t incarnation) {
     ActorAddress address = counter.address();
@@ -171,7 +173,7 @@ TEST_CASE("Actor: stale, absent, overloaded, late and unknown are told apart", "
 }
 
 TEST_CASE("Actor: a call that waited past its deadline is not run", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]").value();
   absl::Status late = counter.WithTimeout(absl::ZeroDuration()).Call<&Counter::Add>(1).Get().status();
   CHECK(CallErrorKindOf(late) == v1::CallError::CALL_DEADLINE);
@@ -179,7 +181,7 @@ TEST_CASE("Actor: a call that waited past its deadline is not run", "[actor]") {
 }
 
 TEST_CASE("Actor: a stop whose handler does not end reports that at its deadline", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Counter> counter = fixture.Spawn<Counter>("Counter", "[10]").value();
   Future<void> busy = counter.Call<&Counter::Block>();
   while (!Counter::blocked) PauseFor(absl::Milliseconds(1));
@@ -190,7 +192,7 @@ TEST_CASE("Actor: a stop whose handler does not end reports that at its deadline
 }
 
 TEST_CASE("Registry: constructors take a job file's arguments; wrong ones and failures are told", "[actor]") {
-  Fixture fixture;
+  Fixture fixture(GENERATE(false, true));
   Ref<Greeter> greeter = fixture.Spawn<Greeter>("Greeter", R"(["x", {"a": 2.5}])").value();
   CHECK(greeter.Call<&Greeter::Text>().Get().value() == "x2.500000");
   ActorRegistry& registry = ActorRegistry::Global();

@@ -29,6 +29,19 @@ struct ActorAddress {
 
   friend auto operator<=>(const ActorAddress&, const ActorAddress&) = default;
 };
+using SharedAddress = std::shared_ptr<const ActorAddress>;
+
+class LocalCalls;
+namespace internal {
+struct LocalDoor;
+}  // namespace internal
+
+// An address as refs hold it.
+struct ActorPlace {
+  SharedAddress address;
+  // Where calls go without the router; null: there is no such way. Lives as long as the address.
+  internal::LocalDoor* door = nullptr;
+};
 
 // How another process is reached now, or reaches this one.
 struct Connection {
@@ -67,10 +80,15 @@ struct OutgoingCall {
 
 class CallRouter {
  public:
-  CallRouter() : CallRouter(std::make_shared<WaitGraph>()) {}
-  // Of one that passes calls on to another: with the waits of that.
-  explicit CallRouter(std::shared_ptr<WaitGraph> waits) : waits_(std::move(waits)) {}
-  virtual ~CallRouter() = default;
+  CallRouter();
+  // Of one that passes calls on to another: with the waits and local calls of that.
+  explicit CallRouter(const CallRouter& other);
+  virtual ~CallRouter();
+
+  // For a new ref.
+  virtual ActorPlace Locate(ActorAddress address) const {
+    return {std::make_shared<const ActorAddress>(std::move(address)), nullptr};
+  }
 
   // Calls of one thread to one actor arrive in their order. Does not block; `reply` may run before it returns (a full
   // queue, a dead target). The id is for Cancel and Grant.
@@ -100,13 +118,15 @@ class CallRouter {
 
   // Of the actors of this process.
   WaitGraph& waits() const { return *waits_; }
-  const std::shared_ptr<WaitGraph>& shared_waits() const { return waits_; }
+  // The same, of the calls that go there without the router.
+  const std::shared_ptr<LocalCalls>& local_calls() const { return local_calls_; }
   // The objects of this process; null: it has none. Set before the first actor starts.
   const std::shared_ptr<ObjectStore>& objects() const { return objects_; }
   void SetObjects(std::shared_ptr<ObjectStore> objects) { objects_ = std::move(objects); }
 
  private:
   const std::shared_ptr<WaitGraph> waits_;
+  const std::shared_ptr<LocalCalls> local_calls_;
   std::shared_ptr<ObjectStore> objects_;
 };
 

@@ -20,7 +20,7 @@ struct ThreadPool::State {
   ThreadPoolOptions options;
   Mutex mutex;
   ConditionVariable changed;
-  std::deque<std::function<void()>> tasks ABSL_GUARDED_BY(mutex);
+  std::deque<Task> tasks ABSL_GUARDED_BY(mutex);
   std::map<TimerKey, std::function<void()>> timers ABSL_GUARDED_BY(mutex);
   std::map<uint64_t, Monotonic> timer_times ABSL_GUARDED_BY(mutex);
   uint64_t timers_made ABSL_GUARDED_BY(mutex) = 0;
@@ -76,7 +76,7 @@ ThreadPool::ThreadPool(ThreadPoolOptions options) : state_(std::make_shared<Stat
 
 ThreadPool::~ThreadPool() {
   std::list<std::thread> threads;
-  std::deque<std::function<void()>> tasks;  // Destroyed outside the lock.
+  std::deque<Task> tasks;  // Destroyed outside the lock.
   std::map<State::TimerKey, std::function<void()>> timers;
   {
     MutexLock lock(state_->mutex);
@@ -99,6 +99,10 @@ ThreadPool::~ThreadPool() {
 
 Monotonic ThreadPool::Now() const { return MonotonicNow(); }
 
+bool ThreadPool::Passed(Monotonic deadline) const {
+  return MonotonicCoarse() + kMonotonicCoarse >= deadline && MonotonicNow() >= deadline;
+}
+
 void ThreadPool::AddThread(const std::shared_ptr<State>& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   ++state->running;
   state->threads.emplace_back([state] { Run(state); });
@@ -106,7 +110,7 @@ void ThreadPool::AddThread(const std::shared_ptr<State>& state) ABSL_NO_THREAD_S
 
 void ThreadPool::Run(const std::shared_ptr<State>& state) {
   while (true) {
-    std::function<void()> task;
+    Task task;
     {
       MutexLock lock(state->mutex);
       while (true) {
@@ -138,20 +142,27 @@ void ThreadPool::Run(const std::shared_ptr<State>& state) {
   }
 }
 
-void ThreadPool::Post(std::function<void()> task) {
-  MutexLock lock(state_->mutex);
-  if (state_->stopping) return;
+void ThreadPool::Post(Task task) {
+  std::shared_ptr<State> asleep;  // Woken outside the lock, which it takes first; perhaps while the pool ends.
+  {
+    MutexLock lock(state_->mutex);
+    if (Add(std::move(task))) asleep = state_;
+  }
+  if (asleep != nullptr) asleep->changed.NotifyOne();
+}
+
+bool ThreadPool::Add(Task task) {
+  if (state_->stopping) return false;
   state_->tasks.push_back(std::move(task));
   state_->WakeTaker();
   // Those that sleep may have been woken for earlier tasks already, and the taker takes one.
   int waiting = static_cast<int>(state_->tasks.size()) - (state_->taker.has_value() ? 1 : 0);
-  if (waiting <= 0) return;
-  if (state_->idle >= waiting) {
-    state_->changed.NotifyOne();
-  } else if (state_->running - state_->blocked < state_->options.threads &&
-             state_->running < state_->options.threads_max) {
+  if (waiting <= 0) return false;
+  if (state_->idle >= waiting) return true;
+  if (state_->running - state_->blocked < state_->options.threads && state_->running < state_->options.threads_max) {
     AddThread(state_);
   }
+  return false;
 }
 
 uint64_t ThreadPool::PostAt(Monotonic when, std::function<void()> task) {

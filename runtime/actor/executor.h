@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "runtime/actor/future_state.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/monotonic.h"
 
 namespace troupe {
@@ -16,9 +17,13 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
+  using Task = Callback<void()>;
+
   virtual Monotonic Now() const = 0;
+  // Whether Now() has come to `deadline`; cheaper where that is far.
+  virtual bool Passed(Monotonic deadline) const { return Now() >= deadline; }
   // Any thread. Runs `task` soon; tasks must not throw.
-  virtual void Post(std::function<void()> task) = 0;
+  virtual void Post(Task task) = 0;
   // Any thread. Runs `task` at `when` or soon after. The id is for CancelTimer, which says whether it was in time.
   virtual uint64_t PostAt(Monotonic when, std::function<void()> task) = 0;
   virtual bool CancelTimer(uint64_t id) = 0;
@@ -56,7 +61,8 @@ class ThreadPool : public Executor {
   ~ThreadPool() override;
 
   Monotonic Now() const override;
-  void Post(std::function<void()> task) override;
+  bool Passed(Monotonic deadline) const override;
+  void Post(Task task) override;
   uint64_t PostAt(Monotonic when, std::function<void()> task) override;
   bool CancelTimer(uint64_t id) override;
   bool Wait(internal::FutureBase& future, Monotonic deadline) override;
@@ -67,6 +73,8 @@ class ThreadPool : public Executor {
   struct State;
   static void Run(const std::shared_ptr<State>& state);
   static void AddThread(const std::shared_ptr<State>& state);
+  // With the lock. Whether one that sleeps is to be woken for it.
+  bool Add(Task task);
   const std::shared_ptr<State> state_;
 };
 

@@ -11,7 +11,6 @@
 // Several at once: wait.h.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,8 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/actor/future_state.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/check.h"
 #include "runtime/base/monotonic.h"
+#include "runtime/env/clock.h"
 
 namespace troupe {
 
@@ -38,7 +39,7 @@ struct FutureResult<void> {
 template <typename Result>
 class FutureState : public FutureBase {
  public:
-  using Callback = std::function<void(Result)>;
+  using Callback = ::troupe::Callback<void(Result)>;
 
   // The first result counts.
   void Set(Result result) {
@@ -47,32 +48,32 @@ class FutureState : public FutureBase {
     {
       MutexLock lock(mutex_);
       if (IsSet()) return;
-      set_.store(true, std::memory_order_release);
-      observers.swap(observers_);
       if (callback_) {
         callback = std::move(callback_);
       } else {
         result_.emplace(std::move(result));
-        changed_.NotifyAll();
       }
-      if (waker_ != nullptr) waker_->Wake();
+      set_.store(true, std::memory_order_release);
+      if (waiting_ != nullptr) {
+        observers.swap(waiting_->observers);
+        waiting_->changed.NotifyAll();
+        if (waiting_->waker != nullptr) waiting_->waker->Wake();
+      }
     }
     for (auto& [id, observer] : observers) observer();
     if (callback) callback(std::move(result));
   }
 
   void Then(Callback callback) {
-    std::optional<Result> result;
-    {
+    if (!IsSet()) {
+      if (call() != nullptr) call()->Arm();
       MutexLock lock(mutex_);
       if (!IsSet()) {
         callback_ = std::move(callback);
         return;
       }
-      TROUPE_CHECK(result_.has_value(), "a future is used once");
-      result = std::exchange(result_, std::nullopt);
     }
-    callback(*std::move(result));
+    callback(Take());
   }
 
   // Of the promises, which share it with the future: the last that goes without a result sets one.
@@ -82,8 +83,8 @@ class FutureState : public FutureBase {
     Set(absl::UnavailableError("the promise was dropped without a result"));
   }
 
-  Result Take() {
-    MutexLock lock(mutex_);
+  // When it is set.
+  Result Take() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     TROUPE_CHECK(result_.has_value(), "a future is used once");
     Result result = *std::move(result_);
     result_.reset();
@@ -91,7 +92,7 @@ class FutureState : public FutureBase {
   }
 
  private:
-  std::optional<Result> result_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Result> result_ ABSL_GUARDED_BY(mutex_);  // When it is set: of the one that uses the future.
   Callback callback_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int> promises_{0};
 };
@@ -110,7 +111,7 @@ class [[nodiscard]] Future {
 
   bool valid() const { return state_ != nullptr; }
   // Whether Get would not wait.
-  bool Ready() const { return state_->IsSet(); }
+  bool Ready() const { return state_->IsSet() || state_->IsSetOrExpired(MonotonicNow()); }
 
   // Waits. A call's future ends by itself at the call's deadline; `deadline` may end the waiting sooner, with
   // DEADLINE_EXCEEDED: the future is then still good, and Get may be tried again. In a handler it occupies the actor:
@@ -123,7 +124,7 @@ class [[nodiscard]] Future {
 
   // Calls `callback` once with the result: at once on this thread when it is there, else on the thread that brings it
   // (of a transport, or of an actor). The callback must be short and must not block.
-  void Then(std::function<void(Result)> callback) { std::exchange(state_, nullptr)->Then(std::move(callback)); }
+  void Then(Callback<void(Result)> callback) { std::exchange(state_, nullptr)->Then(std::move(callback)); }
 
   // The result is not wanted any more: the future of a call ends with CALL_CANCELLED, unless it has ended already. A
   // call that was not begun is not begun; one that runs is not interrupted.
@@ -137,6 +138,9 @@ class [[nodiscard]] Future {
     future.state_->Set(std::move(result));
     return future;
   }
+
+  // For Ref: of a call within the process.
+  static Future OfState(std::shared_ptr<internal::FutureState<Result>> state) { return Future(std::move(state)); }
 
   // For wait.h and task.h.
   internal::FutureBase* base() const { return state_.get(); }
@@ -175,8 +179,11 @@ class Promise {
   // It may be taken once.
   Future<R> TakeFuture() { return Future<R>(state_); }
 
-  // The first result counts.
-  void Set(Result result) const { state_->Set(std::move(result)); }
+  // The first result counts. Who waits for it may take the promise away while this returns.
+  void Set(Result result) const {
+    std::shared_ptr<State> state = state_;
+    state->Set(std::move(result));
+  }
 
  private:
   std::shared_ptr<State> state_;

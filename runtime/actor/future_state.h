@@ -3,13 +3,15 @@
 // answers. Internal to future.h, wait.h and the executors.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/monotonic.h"
 #include "runtime/base/mutex.h"
 
@@ -39,6 +41,11 @@ class PendingCall {
   virtual const ActorLife* waited_for() const = 0;
   // Its number at the router.
   virtual uint64_t number() const = 0;
+  // One whose deadline nobody keeps as long as nobody needs it: whoever waits no longer than that ends it then by
+  // Expire (the first result counts), and Arm has a timer do so. Infinite: others see to it.
+  virtual Monotonic deadline() const { return Monotonic::Infinite(); }
+  virtual void Expire() {}
+  virtual void Arm() {}
   // Waits for `future`, the one that it answers, by taking this process' messages on this thread, so that nobody has to
   // be woken. Returns when it is set, at the deadline, or at once where that cannot be done.
   virtual void WaitReading(FutureBase&, Monotonic) {}
@@ -49,22 +56,28 @@ class FutureBase {
   virtual ~FutureBase() = default;
 
   bool IsSet() const { return set_.load(std::memory_order_acquire); }
+  // The same, where it may be over by now.
+  bool IsSetOrExpired(Monotonic now) {
+    if (!IsSet() && call_ != nullptr && call_->deadline() <= now) call_->Expire();
+    return IsSet();
+  }
 
   // On this thread, whatever the thread is.
   bool WaitHere(Monotonic deadline) {
     if (call_ != nullptr) call_->WaitReading(*this, deadline);
     MutexLock lock(mutex_);
-    return changed_.WaitUntil(lock, deadline, [this] { return IsSet(); });
+    return IsSet() || waiting().changed.WaitUntil(lock, deadline, [this] { return IsSet(); });
   }
 
   // `observer` runs once when the result is there (now, if it is), on the thread that brings it, and takes nothing. The
   // id is for Unobserve, after which it does not begin any more.
-  uint64_t Observe(std::function<void()> observer) {
+  uint64_t Observe(Callback<void()> observer) {
+    if (!IsSet() && call_ != nullptr) call_->Arm();
     {
       MutexLock lock(mutex_);
       if (!IsSet()) {
-        observers_.emplace_back(++observers_made_, std::move(observer));
-        return observers_made_;
+        waiting().observers.emplace_back(++waiting().observers_made, std::move(observer));
+        return waiting().observers_made;
       }
     }
     observer();
@@ -72,19 +85,20 @@ class FutureBase {
   }
   void Unobserve(uint64_t id) {
     MutexLock lock(mutex_);
-    std::erase_if(observers_, [id](const auto& observer) { return observer.first == id; });
+    if (waiting_ == nullptr) return;
+    std::erase_if(waiting_->observers, [id](const auto& observer) { return observer.first == id; });
   }
 
   // `waker` is woken when it is set, until ClearWaker. False: it is set, or another one stands there.
   bool SetWaker(Waker* waker) {
     MutexLock lock(mutex_);
-    if (IsSet() || waker_ != nullptr) return false;
-    waker_ = waker;
+    if (IsSet() || waiting().waker != nullptr) return false;
+    waiting().waker = waker;
     return true;
   }
   void ClearWaker() {
     MutexLock lock(mutex_);
-    waker_ = nullptr;
+    if (waiting_ != nullptr) waiting_->waker = nullptr;
   }
 
   // Before the state is shared. `call` lives as long as this does.
@@ -92,16 +106,25 @@ class FutureBase {
   PendingCall* call() const { return call_; }
 
  protected:
-  using Observers = std::vector<std::pair<uint64_t, std::function<void()>>>;
+  using Observers = std::vector<std::pair<uint64_t, Callback<void()>>>;
+
+  // Those that wait for it, which most results never have.
+  struct Waiting {
+    ConditionVariable changed;
+    Observers observers;
+    uint64_t observers_made = 0;
+    Waker* waker = nullptr;
+  };
+  Waiting& waiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (waiting_ == nullptr) waiting_ = std::make_unique<Waiting>();
+    return *waiting_;
+  }
 
   mutable Mutex mutex_;
-  ConditionVariable changed_;
-  std::atomic<bool> set_{false};  // Changed under the mutex.
-  Observers observers_ ABSL_GUARDED_BY(mutex_);
-  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::unique_ptr<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // Null: none so far.
+  std::atomic<bool> set_{false};                              // Changed under the mutex, when the result is there.
 
  private:
-  uint64_t observers_made_ ABSL_GUARDED_BY(mutex_) = 0;
   PendingCall* call_ = nullptr;
 };
 
@@ -126,8 +149,16 @@ class ThreadWaiter {
 // Waits until `gate` is set. `needed`: the futures whose answers it cannot be set without.
 inline absl::Status WaitFor(FutureBase& gate, const std::vector<FutureBase*>& needed, Monotonic deadline) {
   if (gate.IsSet()) return absl::OkStatus();
-  if (ThreadWaiter* waiter = ThreadWaiter::Current(); waiter != nullptr) return waiter->Wait(gate, needed, deadline);
-  return gate.WaitHere(deadline) ? absl::OkStatus() : absl::DeadlineExceededError("no result yet");
+  const Monotonic own = gate.call() == nullptr ? Monotonic::Infinite() : gate.call()->deadline();
+  absl::Status waited;
+  if (ThreadWaiter* waiter = ThreadWaiter::Current(); waiter != nullptr) {
+    waited = waiter->Wait(gate, needed, std::min(deadline, own));
+  } else if (!gate.WaitHere(std::min(deadline, own))) {
+    waited = absl::DeadlineExceededError("no result yet");
+  }
+  if (!absl::IsDeadlineExceeded(waited) || deadline < own) return waited;
+  gate.call()->Expire();
+  return absl::OkStatus();
 }
 
 }  // namespace internal

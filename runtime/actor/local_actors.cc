@@ -5,8 +5,10 @@
 #include <cctype>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/actor/actor.h"
 #include "runtime/base/check.h"
+#include "runtime/base/small_pool.h"
 #include "runtime/base/status.h"
 
 namespace troupe {
@@ -41,58 +43,70 @@ v1::ExitCause Cause(v1::ExitCause::Kind kind, const std::string& text) {
 LocalActors::LocalActors(ActorSetting setting, ActorHost& host, std::shared_ptr<CallRouter> router, Executor& executor,
                          std::function<void(const ActorLife&, const v1::ExitCause&)> ended, ActorDirectory* directory,
                          ActorSpawner* spawner)
-    : setting_(std::move(setting)),
-      prefix_(PrefixOf(setting_.self)),
+    : setting_(std::make_shared<const ActorSetting>(std::move(setting))),
+      prefix_(PrefixOf(setting_->self)),
       host_(host),
       router_(std::move(router)),
       executor_(executor),
       ended_(std::move(ended)),
       directory_(directory),
       spawner_(spawner == nullptr ? this : spawner),
-      incarnations_(setting_.self.incarnation << kOwnerIncarnationShift) {}
+      incarnations_(setting_->self.incarnation << kOwnerIncarnationShift) {}
 
 LocalActors::~LocalActors() = default;
 
-absl::StatusOr<ActorAddress> LocalActors::Spawn(const std::string& actor_class, std::string arguments,
-                                                SpawnOptions options, const ActorLife* parent) {
+absl::StatusOr<ActorPlace> LocalActors::Spawn(const std::string& actor_class, std::string arguments,
+                                              const SpawnOptions& options, const ActorLife* parent) {
   if (options.NeedsProcess()) {
     return absl::FailedPreconditionError(
         "an actor with resources of its own is spawned by the program that holds the Runtime, not by a worker");
   }
-  auto entry = std::make_shared<Entry>(std::move(options));
-  TROUPE_ASSIGN_OR_RETURN(entry->actor_class, ActorRegistry::Global().Find(actor_class));
-  entry->arguments = std::move(arguments);
-  // The actor that owns this process is in no list: Shutdown stands for its end.
-  bool listed = parent != nullptr && *parent != setting_.self;
-  if (listed && !entry->options.detached) entry->parent = *parent;
-  std::string& name = entry->options.name;
-  {
-    MutexLock lock(mutex_);
-    bool given = !name.empty();
-    while (!given && (name.empty() || entries_.count(prefix_ + name) + reserved_.count(prefix_ + name) > 0)) {
-      name = actor_class + "-" + std::to_string(++unnamed_);
-    }
-    TROUPE_RETURN_IF_ERROR(CheckName(name));
-    name = prefix_ + name;
-    TROUPE_RETURN_IF_ERROR(CheckFree(name));
-    if (entries_.size() >= kActorsMax) {
-      return absl::ResourceExhaustedError("there are " + std::to_string(entries_.size()) + " actors already");
-    }
-    TROUPE_RETURN_IF_ERROR(Adopt(*entry));
-    entries_[name] = entry;
-  }
-  absl::Status started = AwaitStart(entry);
-  if (!started.ok()) return Annotate(started, "actor " + name + " (" + actor_class + ")");
-  MutexLock lock(mutex_);
-  return ActorAddress{entry->life, setting_.endpoint};
+  TROUPE_ASSIGN_OR_RETURN(const ActorClass* found, ActorRegistry::Global().Find(actor_class));
+  auto entry = MakePooled<Entry>(*found, std::move(arguments), options);
+  TROUPE_RETURN_IF_ERROR(Enter(entry, parent));
+  absl::StatusOr<std::shared_ptr<internal::LocalDoor>> door = AwaitStart(entry);
+  if (!door.ok()) return Annotate(door.status(), "actor " + entry->name + " (" + actor_class + ")");
+  internal::LocalDoor* way = executor_.simulated() ? nullptr : door->get();
+  return ActorPlace{*std::move(door), way};
 }
 
-absl::Status LocalActors::CheckFree(const std::string& name) const {
-  if (stopping_) return absl::UnavailableError("the runtime is stopping");
+absl::Status LocalActors::Enter(const EntryPtr& entry, const ActorLife* parent) {
+  const bool named = !entry->name.empty();
+  if (named) TROUPE_RETURN_IF_ERROR(CheckName(entry->name));
+  // The actor that owns this process is in no list: Shutdown stands for its end.
+  bool listed = parent != nullptr && *parent != setting_->self && !entry->detached;
+  MutexLock lock(mutex_);
+  if (named) entry->name = prefix_ + entry->name;
+  if (named || stopping_) TROUPE_RETURN_IF_ERROR(CheckFree(entry->name));
+  if (entries_.size() >= kActorsMax) {
+    return absl::ResourceExhaustedError("there are " + std::to_string(entries_.size()) + " actors already");
+  }
+  if (listed) {
+    EntryPtr up = Named(parent->path.role);
+    bool lives = up != nullptr && up->IsLife(*parent) && up->failed == nullptr;
+    if (!lives) return absl::UnavailableError(parent->ToString() + ", which spawns it, has ended");
+    entry->parent = std::move(up);
+  }
+  do {
+    if (!named) entry->name = absl::StrCat(prefix_, entry->actor_class->name, "-", ++unnamed_);
+  } while ((!reserved_.empty() && reserved_.count(entry->name) > 0) || !entries_.insert(entry).second);
+  if (listed) entry->parent->children.insert(entry->name);
+  return absl::OkStatus();
+}
+
+LocalActors::EntryPtr LocalActors::Named(std::string_view name) const {
   auto found = entries_.find(name);
-  if (found == entries_.end() && reserved_.count(name) == 0) return absl::OkStatus();
-  std::string where = found == entries_.end() ? "in a process of its own" : found->second->life.ToString();
-  return absl::AlreadyExistsError("there is an actor named '" + name + "': " + where);
+  return found == entries_.end() ? nullptr : *found;
+}
+
+absl::Status LocalActors::CheckFree(std::string_view name) const {
+  if (stopping_) return absl::UnavailableError("the runtime is stopping");
+  EntryPtr other = Named(name);
+  if (other == nullptr && reserved_.count(std::string(name)) == 0) return absl::OkStatus();
+  std::string where = other == nullptr         ? "in a process of its own"
+                      : other->door == nullptr ? "it is being made"
+                                               : other->door->life.ToString();
+  return absl::AlreadyExistsError("there is an actor named '" + std::string(name) + "': " + where);
 }
 
 absl::Status LocalActors::Reserve(const std::string& name) {
@@ -108,82 +122,74 @@ void LocalActors::Release(const std::string& name) {
   reserved_.erase(prefix_ + name);
 }
 
-absl::Status LocalActors::Adopt(const Entry& entry) {
-  if (!entry.parent.has_value()) return absl::OkStatus();
-  auto up = entries_.find(entry.parent->path.role);
-  bool lives = up != entries_.end() && up->second->life == *entry.parent && !up->second->failed.has_value();
-  if (!lives) return absl::UnavailableError(entry.parent->ToString() + ", which spawns it, has ended");
-  up->second->children.insert(entry.options.name);
-  return absl::OkStatus();
-}
-
-absl::Status LocalActors::AwaitStart(const EntryPtr& entry) {
-  absl::Duration timeout = entry->options.start_timeout;
-  Monotonic deadline = executor_.Now() + timeout;
-  absl::StatusOr<Future<void>> begun = BeginLife(entry);
+absl::StatusOr<std::shared_ptr<internal::LocalDoor>> LocalActors::AwaitStart(const EntryPtr& entry) {
+  const bool waits = entry->actor_class->has_on_start;
+  const Monotonic deadline = waits ? executor_.Now() + entry->start_timeout : Monotonic::Infinite();
+  absl::StatusOr<Begun> begun = BeginLife(entry);
   if (!begun.ok()) EndForGood(entry);
-  absl::Status status = begun.ok() ? begun->Get(deadline) : begun.status();
-  if (status.ok()) {
+  absl::Status status = begun.status();
+  if (status.ok() && begun->started.valid()) status = begun->started.Get(deadline);
+  if (status.ok() && waits) {
     MutexLock lock(mutex_);
     entry->starting = false;
     if (entry->stop_asked.has_value()) status = absl::UnavailableError("it was stopped: " + *entry->stop_asked);
   }
-  if (status.ok()) return status;
-  if (begun.ok() && begun->valid()) {  // It has not been used up.
-    status = absl::DeadlineExceededError("OnStart has not ended within " + absl::FormatDuration(timeout) +
+  if (status.ok()) return std::move(begun->door);
+  if (begun.ok() && begun->started.valid()) {  // It has not been used up.
+    std::string timeout = absl::FormatDuration(entry->start_timeout);
+    status = absl::DeadlineExceededError("OnStart has not ended within " + timeout +
                                          " (SpawnOptions::start_timeout); it is stopped then");
-    AskToStop(entry, "it did not start within " + absl::FormatDuration(timeout));
+    AskToStop(entry, "it did not start within " + timeout);
   }
   (void)internal::WaitFor(entry->ended, {}, deadline);  // Its name is free again then.
   return status;
 }
 
-absl::StatusOr<Future<void>> LocalActors::BeginLife(const EntryPtr& entry) {
+absl::StatusOr<LocalActors::Begun> LocalActors::BeginLife(const EntryPtr& entry) {
   // The constructor runs without the lock, and who asks to stop meanwhile finds no cell.
   TROUPE_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor, entry->actor_class->construct(entry->arguments, router_));
-  ActorSetting setting = setting_;
-  {
-    MutexLock lock(mutex_);
-    setting.self = {{setting_.self.path.job, entry->options.name, 0}, ++incarnations_};
-    setting.restarts = entry->restarted;
-    entry->life = setting.self;
-  }
-  ActorLife life = setting.self;
-  auto context = std::make_shared<ActorContext>(std::move(setting), router_, directory_);
-  context->SetSpawner(spawner_);
+  ActorAddress address = {{{setting_->self.path.job, entry->name, 0}, 0}, setting_->endpoint};
   ActorCellOptions options;
-  options.mailbox = entry->options.mailbox;
-  bool own_thread = entry->options.own_thread && !executor_.simulated();
+  options.mailbox = entry->mailbox;
+  bool own_thread = entry->own_thread && !executor_.simulated();
   options.executor = own_thread ? nullptr : &executor_;
-  options.ended = [this, entry, context, life](const v1::ExitCause& cause) { LifeEnded(entry, life, cause); };
-  options.ends_on_exception = entry->options.restart.on_exception;
-  auto cell = std::make_shared<ActorCell>(*entry->actor_class, std::move(actor), *context, std::move(options));
+  options.ended = [this, entry](const v1::ExitCause& cause) { LifeEnded(entry, cause); };
+  options.ends_on_exception = entry->ends_on_exception;
+  std::shared_ptr<ActorCell> cell;
   std::optional<std::string> stop;
   {
     MutexLock lock(mutex_);
+    address.life.incarnation = ++incarnations_;
+    // The one before is not used any more: its life is over.
+    ActorContext& context = entry->context.emplace(std::move(address), entry->restarted, setting_, router_, directory_);
+    context.SetSpawner(spawner_);
+    entry->door = context.door();
+    cell = MakePooled<ActorCell>(*entry->actor_class, std::move(actor), context, std::move(options));
     entry->cell = cell;
     stop = entry->stop_asked;
+    if (!entry->actor_class->has_on_start) entry->starting = false;
   }
   host_.Add(cell);
-  Future<void> started = cell->Begin();
+  Begun begun = {cell->door(), cell->Begin()};
   if (stop.has_value()) cell->BeginStop(*stop, Cause(v1::ExitCause::STOPPED, *stop));
-  return started;
+  return begun;
 }
 
-void LocalActors::LifeEnded(const EntryPtr& entry, const ActorLife& life, const v1::ExitCause& cause) {
+void LocalActors::LifeEnded(const EntryPtr& entry, const v1::ExitCause& cause) {
+  const ActorLife life = entry->context->self();
   ended_(life, cause);
   host_.Remove(life);
+  std::shared_ptr<ActorCell> cell;  // Goes outside the lock.
   std::vector<EntryPtr> children;
   {
     MutexLock lock(mutex_);
-    entry->cell = nullptr;
-    entry->failed = cause;
+    cell = std::move(entry->cell);
+    entry->failed = std::make_unique<v1::ExitCause>(cause);
     bool final = cause.kind() == v1::ExitCause::STOPPED || entry->starting;
     if (final && !entry->stop_asked.has_value()) entry->stop_asked = cause.text();
-    for (const std::string& name : entry->children) children.push_back(entries_.at(name));
+    for (const std::string& name : entry->children) children.push_back(Named(name));
   }
-  std::string reason = life.ToString() + ", which spawned it, has ended";
-  for (const EntryPtr& child : children) AskToStop(child, reason);
+  for (const EntryPtr& child : children) AskToStop(child, life.ToString() + ", which spawned it, has ended");
   Settle(entry);
 }
 
@@ -191,7 +197,7 @@ void LocalActors::Settle(const EntryPtr& entry) {
   std::optional<absl::Duration> delay;
   {
     MutexLock lock(mutex_);
-    if (entry->cell != nullptr || !entry->failed.has_value() || !entry->children.empty()) return;
+    if (entry->cell != nullptr || entry->failed == nullptr || !entry->children.empty()) return;
     if (entry->backoff_timer != 0) return;
     if (!entry->stop_asked.has_value()) delay = entry->restarts.Next(executor_.Now());
     if (delay.has_value()) {
@@ -209,16 +215,16 @@ void LocalActors::Restart(const EntryPtr& entry) {
     entry->backoff_timer = 0;
     stop = entry->stop_asked.has_value();
     if (!stop) {
-      entry->failed = std::nullopt;
+      entry->failed = nullptr;
       ++entry->restarted;
     }
   }
   if (stop) return EndForGood(entry);
-  absl::StatusOr<Future<void>> started = BeginLife(entry);
+  absl::StatusOr<Begun> started = BeginLife(entry);
   if (started.ok()) return;  // A failed OnStart ends the life, as any failure.
   {
     MutexLock lock(mutex_);
-    entry->failed = Cause(v1::ExitCause::START_FAILED, StatusText(started.status()));
+    entry->failed = std::make_unique<v1::ExitCause>(Cause(v1::ExitCause::START_FAILED, StatusText(started.status())));
   }
   Settle(entry);
 }
@@ -228,12 +234,9 @@ void LocalActors::EndForGood(const EntryPtr& entry) {
   {
     MutexLock lock(mutex_);
     if (entry->ended.IsSet()) return;
-    auto found = entries_.find(entry->options.name);
-    if (found != entries_.end() && found->second == entry) entries_.erase(found);
-    if (entry->parent.has_value()) {
-      auto up = entries_.find(entry->parent->path.role);
-      if (up != entries_.end() && up->second->children.erase(entry->options.name) > 0) parent = up->second;
-    }
+    if (auto found = entries_.find(entry->name); found != entries_.end() && *found == entry) entries_.erase(found);
+    parent = std::move(entry->parent);
+    if (parent != nullptr) parent->children.erase(entry->name);
   }
   entry->ended.Set(absl::OkStatus());
   if (parent != nullptr) Settle(parent);
@@ -254,9 +257,8 @@ void LocalActors::AskToStop(const EntryPtr& entry, const std::string& reason) {
 
 LocalActors::EntryPtr LocalActors::EntryOf(const ActorLife& life) const {
   MutexLock lock(mutex_);
-  auto found = entries_.find(life.path.role);
-  bool is_it = found != entries_.end() && found->second->life == life && life.path.job == setting_.self.path.job;
-  return is_it ? found->second : nullptr;
+  EntryPtr entry = Named(life.path.role);
+  return entry != nullptr && entry->IsLife(life) ? entry : nullptr;
 }
 
 absl::Status LocalActors::Stop(const ActorLife& life, const std::string& reason, absl::Duration grace) {
@@ -287,41 +289,34 @@ bool LocalActors::WaitEnded(const std::vector<EntryPtr>& entries, Monotonic dead
 }
 
 bool LocalActors::Shutdown(const std::string& reason, Monotonic deadline) {
-  std::vector<EntryPtr> entries;
+  std::vector<EntryPtr> entries, roots;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    for (const auto& [name, entry] : entries_) entries.push_back(entry);
+    entries.assign(entries_.begin(), entries_.end());
+    for (const EntryPtr& entry : entries) {
+      if (entry->parent == nullptr) roots.push_back(entry);
+    }
   }
   // Children end with their parents, in that order.
-  for (const EntryPtr& entry : entries) {
-    if (!entry->parent.has_value()) AskToStop(entry, reason);
-  }
+  for (const EntryPtr& entry : roots) AskToStop(entry, reason);
   return WaitEnded(entries, deadline);
-}
-
-ActorInfo LocalActors::InfoOf(const Entry& entry, const ActorSetting& setting) {
-  ActorInfo info;
-  info.address = {entry.life, setting.endpoint};
-  info.actor_class = entry.actor_class->name;
-  info.labels = entry.options.labels;
-  info.restarts = entry.restarted;
-  info.alive = entry.cell != nullptr;
-  if (entry.failed.has_value()) info.reason = entry.failed->text();
-  return info;
 }
 
 absl::StatusOr<ActorInfo> LocalActors::Find(const std::string& name) const {
   MutexLock lock(mutex_);
-  auto found = entries_.find(prefix_ + name);
-  if (found == entries_.end()) return absl::NotFoundError("there is no actor named '" + name + "'");
-  return InfoOf(*found->second, setting_);
+  EntryPtr entry = Named(prefix_ + name);
+  if (entry == nullptr) return absl::NotFoundError("there is no actor named '" + name + "'");
+  return entry->Info();
 }
 
 std::vector<ActorInfo> LocalActors::List() const {
+  std::vector<EntryPtr> entries;
   MutexLock lock(mutex_);
+  entries.assign(entries_.begin(), entries_.end());
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a->name < b->name; });
   std::vector<ActorInfo> list;
-  for (const auto& [name, entry] : entries_) list.push_back(InfoOf(*entry, setting_));
+  for (const EntryPtr& entry : entries) list.push_back(entry->Info());
   return list;
 }
 

@@ -176,18 +176,20 @@ struct OpenHandler : std::enable_shared_from_this<OpenHandler<Class, kMethod>> {
 
   explicit OpenHandler(typename Traits::Arguments values) : arguments(std::move(values)) {}
 
-  void Run(Class& actor, Invocation call) {
+  // `reply` takes what the body returned.
+  template <typename Reply>
+  void Run(Class& actor, std::shared_ptr<StreamSink> sink, const Reply& reply) {
     body.emplace(std::apply([&](auto&... args) { return (actor.*kMethod)(std::move(args)...); }, arguments));
     Strand* strand = Strand::Current();
     strand->Opened(kReentrant);
-    auto done = [self = this->shared_from_this(), strand, reply = call.reply](auto result) {
-      if (reply) reply(EncodeResult(result));
+    auto done = [self = this->shared_from_this(), strand, reply](auto result) {
+      reply(std::move(result));
       strand->Closed(kReentrant);
     };
     if constexpr (kIsTask<Returns>) {
       body->Start(kReentrant, std::move(done));
     } else {
-      body->Start(kReentrant, std::move(call.sink), std::move(done));
+      body->Start(kReentrant, std::move(sink), std::move(done));
     }
   }
 
@@ -218,7 +220,10 @@ void InvokeMethod(Actor& base, Invocation call) {
   };
   try {
     if constexpr (kIsTask<Returns> || kIsStream) {
-      std::make_shared<OpenHandler<Class, kMethod>>(*std::move(values))->Run(actor, call);
+      std::make_shared<OpenHandler<Class, kMethod>>(*std::move(values))
+          ->Run(actor, std::move(call.sink), [reply = call.reply](const auto& result) {
+            if (reply) reply(EncodeResult(result));
+          });
     } else if constexpr (kIsFuture<Returns>) {
       run().Then([call](auto result) { call.Reply(EncodeResult(result)); });
     } else if constexpr (std::is_void_v<Returns>) {

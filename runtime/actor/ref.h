@@ -13,6 +13,7 @@
 // result; it then works where it arrives, if its address is reachable from there.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/future.h"
+#include "runtime/actor/local_call.h"
+#include "runtime/actor/local_door.h"
 #include "runtime/actor/stream.h"
 #include "runtime/object/transit_scope.h"
 
@@ -33,7 +36,7 @@ namespace internal {
 template <typename Result>
 class CallState final : public FutureState<Result>, public PendingCall {
  public:
-  CallState(std::shared_ptr<CallRouter> router, std::shared_ptr<const ActorAddress> target, bool needs_turn)
+  CallState(std::shared_ptr<CallRouter> router, SharedAddress target, bool needs_turn)
       : router_(std::move(router)), target_(std::move(target)), needs_turn_(needs_turn) {
     this->SetCall(this);
   }
@@ -51,7 +54,7 @@ class CallState final : public FutureState<Result>, public PendingCall {
 
  private:
   const std::shared_ptr<CallRouter> router_;
-  const std::shared_ptr<const ActorAddress> target_;
+  const SharedAddress target_;
   const bool needs_turn_;
   std::atomic<uint64_t> id_{0};
 };
@@ -64,7 +67,13 @@ class Ref {
   // Names nobody; calls fail with CALL_UNAVAILABLE.
   Ref() = default;
   Ref(ActorAddress address, std::shared_ptr<CallRouter> router)
-      : address_(std::make_shared<const ActorAddress>(std::move(address))), router_(std::move(router)) {}
+      : Ref(router == nullptr ? ActorPlace{std::make_shared<const ActorAddress>(std::move(address))}
+                              : router->Locate(std::move(address)),
+            router) {}
+  Ref(ActorPlace place, std::shared_ptr<CallRouter> router)
+      : address_(std::move(place.address)), router_(std::move(router)) {
+    if (place.door != nullptr && place.door->actor_class == internal::ClassTag<T>()) door_ = place.door;
+  }
 
   bool valid() const { return router_ != nullptr; }
   const ActorAddress& address() const { return *address_; }
@@ -87,6 +96,9 @@ class Ref {
     constexpr bool kNeedsTurn = !internal::kIsFuture<typename Traits::Returns> &&
                                 !TroupeReentrant(static_cast<const T*>(nullptr), internal::MethodTag<kMethod>{});
     if (router_ == nullptr) return Future<Result>::Of(Nobody());
+    if constexpr (internal::kGoesLocally<Traits>) {
+      if (door_ != nullptr) return CallLocally<kMethod>(std::forward<Args>(args)...);
+    }
     using State = internal::CallState<typename Future<Result>::Result>;
     auto state = std::make_shared<State>(router_, address_, kNeedsTurn);
     Promise<Result> promise(state);
@@ -109,6 +121,16 @@ class Ref {
     static_assert(!internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::kIsStream,
                   "the method yields a stream: use Stream");
     if (router_ == nullptr) return Nobody();
+    using Traits = internal::MethodTraits<decltype(kMethod)>;
+    static_assert(Traits::template kTakes<Args...>, "these are not the arguments of the method");
+    if constexpr (internal::kGoesLocally<Traits>) {
+      if (door_ != nullptr) {
+        using Note = internal::LocalNote<T, kMethod>;
+        absl::Status sent = Note::Deliver(
+            std::make_unique<Note>(MonotonicCoarse() + kCallTimeoutDefault, std::forward<Args>(args)...), *door_);
+        return sent.ok() ? sent : NotTaken<kMethod>(sent);
+      }
+    }
     OutgoingCall call = Outgoing<kMethod>(kCallTimeoutDefault, std::forward<Args>(args)...);
     return router_->Send(*address_, std::move(call.method), std::move(call.arguments));
   }
@@ -143,6 +165,29 @@ class Ref {
   friend bool operator==(const Ref& a, const Ref& b) { return a.address() == b.address(); }
 
  private:
+  // Below it, a deadline is taken from the exact clock.
+  static constexpr absl::Duration kLongTimeout = absl::Seconds(10);
+
+  template <auto kMethod, typename... Args>
+  auto CallLocally(Args&&... args) const -> Future<typename internal::MethodTraits<decltype(kMethod)>::Result> {
+    using Traits = internal::MethodTraits<decltype(kMethod)>;
+    static_assert(Traits::template kTakes<Args...>, "these are not the arguments of the method");
+    absl::Duration timeout = std::min(timeout_.value_or(kCallTimeoutDefault), kCallTimeoutMax);
+    Monotonic now = timeout < kLongTimeout ? MonotonicNow() : MonotonicCoarse();
+    auto call = MakePooled<internal::LocalCall<T, kMethod>>(std::shared_ptr<const internal::LocalDoor>(address_, door_),
+                                                            now + timeout, std::forward<Args>(args)...);
+    if (absl::Status taken = call->Deliver(*door_); !taken.ok()) call->Set(NotTaken<kMethod>(taken));
+    return Future<typename Traits::Result>::OfState(std::move(call));
+  }
+
+  // The error of a call that the mailbox did not take. One that is closed stays so: the router knows why.
+  template <auto kMethod>
+  absl::Status NotTaken(const absl::Status& why) const {
+    if (!absl::IsUnavailable(why)) return door_->NotTaken(why);
+    absl::Status said = router_->Send(*address_, internal::WireName<T, kMethod>(), "");
+    return said.ok() ? CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, life().ToString() + " has ended") : said;
+  }
+
   static absl::Status Nobody() { return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "the ref names no actor"); }
 
   template <auto kMethod, typename... Args>
@@ -156,7 +201,14 @@ class Ref {
     return call;
   }
 
-  std::shared_ptr<const ActorAddress> address_ = std::make_shared<const ActorAddress>();
+  // Shared, so that making a ref costs nothing.
+  static const SharedAddress& NoAddress() {
+    static const SharedAddress none = std::make_shared<const ActorAddress>();
+    return none;
+  }
+
+  SharedAddress address_ = NoAddress();
+  internal::LocalDoor* door_ = nullptr;  // Part of the address, or null.
   std::shared_ptr<CallRouter> router_;
   std::optional<absl::Duration> timeout_;
 };

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
 #include <optional>
+#include <vector>
 
 #include "runtime/actor/spawn.h"
 #include "runtime/base/monotonic.h"
@@ -13,11 +13,11 @@ namespace troupe {
 
 class RestartHistory {
  public:
-  explicit RestartHistory(RestartOptions options) : options_(options) {}
+  explicit RestartHistory(const RestartOptions& options) : options_(options) {}
 
   // A failure at `now`: how long to wait before the next life. Nothing: there is none.
   std::optional<absl::Duration> Next(Monotonic now) {
-    while (!restarts_.empty() && now - restarts_.front() >= options_.window) restarts_.pop_front();
+    std::erase_if(restarts_, [&](Monotonic at) { return now - at >= options_.window; });
     if (static_cast<int>(restarts_.size()) >= options_.max) return std::nullopt;
     absl::Duration delay = absl::ZeroDuration();
     if (!restarts_.empty()) {
@@ -31,7 +31,7 @@ class RestartHistory {
 
  private:
   const RestartOptions options_;
-  std::deque<Monotonic> restarts_;  // Within the window; at most `max`.
+  std::vector<Monotonic> restarts_;  // Within the window; at most `max`.
 };
 
 }  // namespace troupe

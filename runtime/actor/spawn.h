@@ -72,8 +72,8 @@ class ActorSpawner {
   // such class. RESOURCE_EXHAUSTED: too many actors. DEADLINE_EXCEEDED: it did not start within `start_timeout` and is
   // stopped; its name is free when it has ended. UNAVAILABLE: it was stopped before it had started, or its parent has
   // ended. Otherwise what the constructor or OnStart said.
-  virtual absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments,
-                                             SpawnOptions options, const ActorLife* parent) = 0;
+  virtual absl::StatusOr<ActorPlace> Spawn(const std::string& actor_class, std::string arguments,
+                                           const SpawnOptions& options, const ActorLife* parent) = 0;
   // The newest life of a name. NOT_FOUND: there never was one, or it has ended for good.
   virtual absl::StatusOr<ActorInfo> Find(const std::string& name) const = 0;
   virtual std::vector<ActorInfo> List() const = 0;

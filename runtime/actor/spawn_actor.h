@@ -16,11 +16,11 @@ namespace troupe::internal {
 // Errors as of ActorSpawner::Spawn. `parent`: null for actors that stand on their own.
 template <typename T, typename... Args>
 absl::StatusOr<Ref<T>> SpawnActor(ActorSpawner& spawner, const std::shared_ptr<CallRouter>& router,
-                                  SpawnOptions options, const ActorLife* parent, Args&&... args) {
-  absl::StatusOr<ActorAddress> address =
-      spawner.Spawn(ClassName<T>(), EncodeInit<T>(std::forward<Args>(args)...), std::move(options), parent);
-  if (!address.ok()) return address.status();
-  return Ref<T>(*std::move(address), router);
+                                  const SpawnOptions& options, const ActorLife* parent, Args&&... args) {
+  absl::StatusOr<ActorPlace> place =
+      spawner.Spawn(ClassName<T>(), EncodeInit<T>(std::forward<Args>(args)...), options, parent);
+  if (!place.ok()) return place.status();
+  return Ref<T>(*std::move(place), router);
 }
 
 // The newest life of a name, whatever its class. Errors as of ActorSpawner::Find.

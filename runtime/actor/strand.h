@@ -31,6 +31,8 @@ class Strand {
   virtual Executor& executor() = 0;
   virtual const std::shared_ptr<CallRouter>& router() const = 0;
 
+  // Any thread, of who ended the rest of its mailbox: posts a turn.
+  virtual void Wake() = 0;
   // Any thread. Runs `task` in the actor's turn, before the messages that wait; dropped after the actor's end.
   virtual void Run(std::function<void()> task) = 0;
 
@@ -39,9 +41,9 @@ class Strand {
   virtual void Opened(bool reentrant) = 0;
   virtual void Closed(bool reentrant) = 0;
 
-  // In its turn: a handler that is not reentrant begins to await the answer of that call. CALL_DEADLOCK: it would wait
+  // In its turn: a handler that is not reentrant begins to await the answer of a call. CALL_DEADLOCK: it would wait
   // for itself. The number is for EndAwait.
-  virtual absl::StatusOr<uint64_t> BeginAwait(const PendingCall& call) = 0;
+  virtual absl::StatusOr<uint64_t> BeginAwait(const FutureBase& future) = 0;
   // Any thread: the answer is there.
   virtual void EndAwait(uint64_t number) = 0;
 

@@ -71,7 +71,7 @@ class FutureAwaiter {
     }
     PendingCall* call = reentrant_ ? nullptr : future_.base()->call();
     if (call != nullptr && call->waited_for() != nullptr) {
-      absl::StatusOr<uint64_t> number = strand->BeginAwait(*call);
+      absl::StatusOr<uint64_t> number = strand->BeginAwait(*future_.base());
       if (!number.ok()) {
         call->Cancel();
         result_.emplace(number.status());

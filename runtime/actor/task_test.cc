@@ -120,10 +120,11 @@ namespace {
 
 using troupe_test::Relay;
 
-// Actors on one pool (or each on its own thread).
+// Actors on one pool (or each on its own thread), called through the router or without it.
 class Fixture {
  public:
-  explicit Fixture(Executor* executor) : executor_(executor) {}
+  Fixture(Executor* executor, bool doors)
+      : executor_(executor), router_(std::make_shared<testing::HostRouter>(host_, doors)) {}
   ~Fixture() {
     for (auto& cell : cells_) CHECK(cell->Stop("the test ends", MonotonicNow() + absl::Seconds(10)));
   }
@@ -142,20 +143,22 @@ class Fixture {
  private:
   Executor* const executor_;
   ActorHost host_;
-  std::shared_ptr<testing::HostRouter> router_ = std::make_shared<testing::HostRouter>(host_);
+  const std::shared_ptr<testing::HostRouter> router_;
   std::vector<std::unique_ptr<ActorContext>> contexts_;
   std::vector<std::shared_ptr<ActorCell>> cells_;
 };
 
-// Every case runs with actors on one shared pool and on threads of their own.
+// Every case runs with actors on one shared pool and on threads of their own, called in both ways.
 void OnBoth(const std::function<void(Fixture&)>& test) {
-  {
-    ThreadPool pool({.threads = 2});
-    Fixture fixture(&pool);
+  for (bool doors : {false, true}) {
+    {
+      ThreadPool pool({.threads = 2});
+      Fixture fixture(&pool, doors);
+      test(fixture);
+    }
+    Fixture fixture(nullptr, doors);
     test(fixture);
   }
-  Fixture fixture(nullptr);
-  test(fixture);
 }
 
 TEST_CASE("Task: it awaits calls and other tasks, and its reference arguments stay", "[task]") {
@@ -258,9 +261,9 @@ TEST_CASE("Stream: items come in order, then its end or its error", "[stream]") 
 class StoppingPool : public ThreadPool {
  public:
   StoppingPool() : ThreadPool({.threads = 1}) {}
-  Monotonic Now() const override {
+  bool Passed(Monotonic deadline) const override {
     if (std::shared_ptr<ActorCell> cell = std::exchange(stopped, nullptr)) cell->BeginStop("now", v1::ExitCause());
-    return ThreadPool::Now();
+    return ThreadPool::Passed(deadline);
   }
   mutable std::shared_ptr<ActorCell> stopped;
 };
@@ -308,7 +311,7 @@ TEST_CASE("Send: one-way messages arrive in order with calls, and a full mailbox
     CHECK(a.Call<&Relay::Value>().Get().value() == 99);
     Future<void> held = a.Call<&Relay::AskGate>(b);
     absl::Status full;
-    for (int64_t i = 0; i < 2000 && full.ok(); ++i) full = a.Send<&Relay::Set>(i);
+    for (int64_t i = 0; i < 5000 && full.ok(); ++i) full = a.Send<&Relay::Set>(i);
     CHECK(CallErrorKindOf(full) == v1::CallError::CALL_OVERLOADED);
     CHECK(b.Call<&Relay::OpenGate>(2).Get().ok());
     CHECK(held.Get().ok());
@@ -344,7 +347,7 @@ TEST_CASE("Timers: they run in the actor's turns, once or again and again, until
 
 TEST_CASE("ThreadPool: handlers that block take no thread from others", "[executor]") {
   ThreadPool pool({.threads = 1});
-  Fixture fixture(&pool);
+  Fixture fixture(&pool, GENERATE(false, true));
   std::vector<Ref<Relay>> actors;
   for (int i = 0; i < 6; ++i) actors.push_back(fixture.Spawn());
   // Each blocks on the next; the last answers.

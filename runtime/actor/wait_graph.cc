@@ -29,13 +29,14 @@ std::vector<ActorLife> WaitGraph::CircleOf(const Waits& waits, const ActorLife& 
       return circle;
     }
     auto found = waits.find(*life);
-    if (found == waits.end()) continue;
+    if (found == waits.end() || found->second.over()) continue;
     for (const WaitedCall& next : found->second.calls) reach(next.target, life);
   }
   return {};
 }
 
-absl::StatusOr<uint64_t> WaitGraph::Begin(const ActorLife& waiter, std::vector<WaitedCall> calls) {
+absl::StatusOr<uint64_t> WaitGraph::Begin(const ActorLife& waiter, std::vector<WaitedCall> calls,
+                                          const internal::FutureBase* gate) {
   uint64_t number = 0;
   std::function<void()> wake;
   {
@@ -47,7 +48,7 @@ absl::StatusOr<uint64_t> WaitGraph::Begin(const ActorLife& waiter, std::vector<W
       return CallErrorStatus(v1::CallError::CALL_DEADLOCK, what + ": " + CircleText(circle));
     }
     number = ++begun_;
-    waits_[waiter] = {number, std::move(calls)};
+    waits_[waiter] = {number, std::move(calls), gate};
     if (resting_ && wake_) wake = wake_;
     if (wake) resting_ = false;
   }

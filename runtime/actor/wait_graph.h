@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/actor/future_state.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
 
@@ -28,12 +29,18 @@ class WaitGraph {
   struct Wait {
     uint64_t number = 0;  // Of all waits of the process; grows.
     std::vector<WaitedCall> calls;
+    const internal::FutureBase* gate = nullptr;  // As of Begin.
+
+    // It is over also in the moment before End was called.
+    bool over() const { return gate != nullptr && gate->IsSet(); }
   };
 
   // `waiter` waits for the answers of all of `calls`. FAILED_PRECONDITION with CALL_DEADLOCK: the target of one waits,
   // perhaps through others, for `waiter` (the message names the circle); nothing is noted then. One wait a time: a
   // later one takes the place of the one before. The number is for Answered and End.
-  absl::StatusOr<uint64_t> Begin(const ActorLife& waiter, std::vector<WaitedCall> calls);
+  // `gate`: what ends the wait when it is set; null: End alone does. It lives until then.
+  absl::StatusOr<uint64_t> Begin(const ActorLife& waiter, std::vector<WaitedCall> calls,
+                                 const internal::FutureBase* gate = nullptr);
   // To be called when the answer is there, not when the waiter has gone on: until then those that gave it are free to
   // wait for the waiter. Again, or after a later Begin: nothing happens.
   void Answered(const ActorLife& waiter, uint64_t number, uint64_t call);

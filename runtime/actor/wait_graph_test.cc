@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/actor/call_error.h"
+#include "runtime/actor/future.h"
 
 namespace troupe {
 namespace {
@@ -32,6 +33,16 @@ TEST_CASE("WaitGraph: the wait that closes a circle is refused and named; others
   CHECK_FALSE(waits.Begin(Life(3), To({4, 0})).ok());
   waits.End(Life(0), *first);
   CHECK(waits.Begin(Life(3), To({4, 0})).ok());
+}
+
+TEST_CASE("WaitGraph: a wait whose gate is set holds nobody, also before its end is told", "[waits]") {
+  WaitGraph waits;
+  internal::FutureState<absl::Status> gate;
+  uint64_t number = waits.Begin(Life(0), To({1}), &gate).value();
+  CHECK_FALSE(waits.Begin(Life(1), To({0})).ok());
+  gate.Set(absl::OkStatus());
+  CHECK(waits.Begin(Life(1), To({0})).ok());
+  waits.End(Life(0), number);
 }
 
 TEST_CASE("WaitGraph: many ways to the same actor cost no more than one", "[waits]") {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 
 #include "runtime/actor/actor_host.h"
@@ -86,20 +87,20 @@ class Runtime::Parts : public ActorSpawner {
 
   absl::Status UseHead(const std::string& target) {
     MutexLock lock(mutex_);
-    processes_ = MakeProcesses(target, "");
+    known_ = (processes_ = MakeProcesses(target, "")).get();
     return processes_->CheckHead();
   }
 
-  absl::StatusOr<ActorAddress> Spawn(const std::string& actor_class, std::string arguments, SpawnOptions options,
-                                     const ActorLife* parent) override {
+  absl::StatusOr<ActorPlace> Spawn(const std::string& actor_class, std::string arguments, const SpawnOptions& options,
+                                   const ActorLife* parent) override {
     if (options.NeedsProcess()) {
       TROUPE_ASSIGN_OR_RETURN(ProcessActors * processes, Processes());
       TROUPE_ASSIGN_OR_RETURN(std::vector<ActorAddress> one,
-                              processes->Spawn(actor_class, arguments, std::move(options), parent, 1, false));
-      return one[0];
+                              processes->Spawn(actor_class, arguments, options, parent, 1, false));
+      return router_->Locate(std::move(one[0]));
     }
     if (ProcessActors* processes = KnownProcesses()) processes->Sweep();  // The name may be free by now.
-    return actors_->Spawn(actor_class, std::move(arguments), std::move(options), parent);
+    return actors_->Spawn(actor_class, std::move(arguments), options, parent);
   }
   absl::StatusOr<std::vector<ActorAddress>> SpawnProcesses(const std::string& actor_class, const std::string& arguments,
                                                            const SpawnOptions& options, size_t size) {
@@ -128,10 +129,8 @@ class Runtime::Parts : public ActorSpawner {
   const std::shared_ptr<CallRouter>& router() const { return router_; }
 
  private:
-  ProcessActors* KnownProcesses() const {
-    MutexLock lock(mutex_);
-    return processes_.get();
-  }
+  // Null: there are none so far.
+  ProcessActors* KnownProcesses() const { return known_.load(std::memory_order_acquire); }
   std::unique_ptr<ProcessActors> MakeProcesses(const std::string& head_target, const std::string& node_id) {
     return std::make_unique<ProcessActors>(
         ProcessActorsOptions{head_target, node_id, security_, name_, folder_ + "/logs"}, *actors_, *executor_,
@@ -147,7 +146,7 @@ class Runtime::Parts : public ActorSpawner {
     }
     TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
     objects_->UseBroker(cluster_->object_socket(), {});
-    processes_ = MakeProcesses(cluster_->head_target(), cluster_->node_id());
+    known_ = (processes_ = MakeProcesses(cluster_->head_target(), cluster_->node_id())).get();
     return processes_.get();
   }
 
@@ -166,6 +165,7 @@ class Runtime::Parts : public ActorSpawner {
   mutable Mutex mutex_;
   std::unique_ptr<EmbeddedCluster> cluster_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<ProcessActors> processes_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<ProcessActors*> known_{nullptr};  // processes_, once it is there.
 };
 
 absl::StatusOr<Runtime> Runtime::Local(RuntimeOptions options) {

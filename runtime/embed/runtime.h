@@ -51,8 +51,8 @@ class Runtime {
 
   // Constructs the actor with `args` and returns when its OnStart has ended. Errors as of ActorSpawner::Spawn.
   template <typename T, typename... Args>
-  absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
-    return internal::SpawnActor<T>(spawner(), router(), std::move(options), nullptr, std::forward<Args>(args)...);
+  absl::StatusOr<Ref<T>> Spawn(const SpawnOptions& options, Args&&... args) {
+    return internal::SpawnActor<T>(spawner(), router(), options, nullptr, std::forward<Args>(args)...);
   }
 
   // `size` actors with the same options and arguments; the name of member i is "name.i". If one fails to start, none
@@ -71,7 +71,7 @@ class Runtime {
     for (size_t i = 0; i < size; ++i) {
       SpawnOptions own = options;
       if (!own.name.empty()) own.name += "." + std::to_string(i);
-      absl::StatusOr<Ref<T>> member = Spawn<T>(std::move(own), args...);
+      absl::StatusOr<Ref<T>> member = Spawn<T>(own, args...);
       if (!member.ok()) {
         for (const Ref<T>& started : members) (void)Stop(started, "its group could not be started");
         return member.status();

@@ -24,7 +24,7 @@ class Node : public troupe::Actor {
   absl::Status OnStart(troupe::ActorContext& context) override {
     context_ = &context;
     if (name_ == "late") return absl::FailedPreconditionError("not today");
-    if (name_ == "breaks again" && context.setting().restarts > 0) return absl::AbortedError("again");
+    if (name_ == "breaks again" && context.restarts() > 0) return absl::AbortedError("again");
     if (name_ == "slow") troupe::PauseFor(absl::Milliseconds(500));
     ++alive;
     counted_ = true;
@@ -73,12 +73,51 @@ class Node : public troupe::Actor {
 TROUPE_ACTOR(Node, TROUPE_METHODS(Name, Life, SpawnChild, Throw, StopSelf, Link, Monitor, Seen, Sleep, Half),
              TROUPE_INIT(std::string));
 
+// What goes to its mailbox as it is, and what is encoded on the way.
+struct Packed {
+  int64_t shown = 0;
+  int64_t hidden = 0;  // Does not travel.
+};
+TROUPE_STRUCT(Packed, shown);
+
+class Ledger : public troupe::Actor {
+ public:
+  void Write(int64_t n) { written_.push_back(n); }
+  int64_t WritePacked(const Packed& packed) {
+    written_.push_back(packed.shown + packed.hidden);
+    return packed.hidden;
+  }
+  troupe::Task<int64_t> WriteInTask(int64_t n) {
+    written_.push_back(n);
+    co_return n;
+  }
+  std::vector<int64_t> Written() const { return written_; }
+  int64_t Address(std::vector<int64_t> values) { return reinterpret_cast<int64_t>(values.data()); }
+  troupe::Future<int64_t> Never() { return never_.TakeFuture(); }
+  troupe::Task<int64_t> AwaitNever(troupe::Ref<Ledger> other) { co_return co_await other.Call<&Ledger::Never>(); }
+  void Sleep(int64_t ms) {
+    ++sleeping;
+    troupe::PauseFor(absl::Milliseconds(ms));
+    --sleeping;
+  }
+
+  inline static std::atomic<int> sleeping{0};
+
+ private:
+  std::vector<int64_t> written_;
+  troupe::Promise<int64_t> never_;
+};
+TROUPE_ACTOR(Ledger, TROUPE_METHODS(Write, WritePacked, WriteInTask, Written, Address, Never, AwaitNever, Sleep),
+             TROUPE_INIT());
+
 }  // namespace troupe_test
 
 namespace troupe {
 namespace {
 
+using troupe_test::Ledger;
 using troupe_test::Node;
+using troupe_test::Packed;
 
 TEST_CASE("Runtime: actors are spawned, called, found by name and stopped", "[runtime]") {
   {
@@ -106,6 +145,81 @@ TEST_CASE("Runtime: actors are spawned, called, found by name and stopped", "[ru
     CHECK(runtime.Latest(a).value() == again);
   }
   CHECK(Node::alive == 0);
+}
+
+TEST_CASE("Calls: moved and encoded ones of a sender keep their order; what a struct does not name stays behind",
+          "[runtime]") {
+  Runtime runtime = Runtime::Local().value();
+  Ref<Ledger> ledger = runtime.Spawn<Ledger>({}).value();
+  std::vector<int64_t> expected;
+  for (int64_t i = 0; i < 400; ++i) {
+    expected.push_back(i);
+    switch (i % 4) {
+      case 0:
+        REQUIRE(ledger.Send<&Ledger::Write>(i).ok());
+        break;
+      case 1:
+        static_cast<void>(ledger.Call<&Ledger::Write>(i));
+        break;
+      case 2:
+        static_cast<void>(ledger.Call<&Ledger::WriteInTask>(i));
+        break;
+      default:
+        REQUIRE(ledger.Send<&Ledger::WritePacked>(Packed{i, 1'000'000}).ok());
+    }
+  }
+  CHECK(ledger.Call<&Ledger::Written>().Get().value() == expected);
+  CHECK(ledger.Call<&Ledger::WritePacked>(Packed{1, 2}).Get().value() == 0);
+  std::vector<int64_t> values(1000);
+  auto address = reinterpret_cast<int64_t>(values.data());
+  CHECK(ledger.Call<&Ledger::Address>(std::move(values)).Get().value() == address);
+  CHECK(runtime.Find<Node>(ledger.life().path.role)->Call<&Node::Name>().Get().status().code() ==
+        absl::StatusCode::kUnimplemented);
+}
+
+TEST_CASE("Calls: one within the process ends by its deadline, however its future is used", "[runtime]") {
+  Runtime runtime = Runtime::Local().value();
+  Ref<Ledger> ledger = runtime.Spawn<Ledger>({}).value(), other = runtime.Spawn<Ledger>({}).value();
+  Future<void> busy = ledger.Call<&Ledger::Sleep>(300);
+  REQUIRE(Eventually([] { return Ledger::sleeping == 1; }));
+  Ref<Ledger> hasty = ledger.WithTimeout(absl::Milliseconds(20));
+  std::atomic<int> told{0};
+  hasty.Call<&Ledger::Write>(1).Then([&told](const absl::Status& status) {
+    if (CallErrorKindOf(status) == v1::CallError::CALL_DEADLINE) ++told;
+  });
+  std::vector<Future<void>> two;
+  two.push_back(hasty.Call<&Ledger::Write>(2));
+  two.push_back(hasty.WithTimeout(absl::Seconds(10)).Call<&Ledger::Write>(3));
+  CHECK(WaitAny(two).value() == 0);
+  CHECK(CallErrorKindOf(two[0].Get()) == v1::CallError::CALL_DEADLINE);
+  CHECK(Eventually([&] { return told == 1; }));
+  Future<void> polled = hasty.Call<&Ledger::Write>(4);
+  CHECK(Eventually([&] { return polled.Ready(); }));
+  CHECK(CallErrorKindOf(polled.Get()) == v1::CallError::CALL_DEADLINE);
+  CHECK_FALSE(busy.Ready());
+  Future<void> waits = ledger.Call<&Ledger::Write>(5);
+  CHECK(waits.Get(MonotonicNow() + absl::Milliseconds(5)).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(waits.valid());
+  CHECK(waits.Get().ok());
+  CHECK(ledger.Call<&Ledger::Written>().Get().value() == std::vector<int64_t>{3, 5});
+  CHECK(CallErrorKindOf(hasty.Call<&Ledger::AwaitNever>(other).Get().status()) == v1::CallError::CALL_DEADLINE);
+}
+
+TEST_CASE("Calls: those that wait when their actor is stopped are answered at once, later ones with its end",
+          "[runtime]") {
+  Runtime runtime = Runtime::Local().value();
+  Ref<Ledger> ledger = runtime.Spawn<Ledger>({}).value();
+  Future<void> busy = ledger.Call<&Ledger::Sleep>(200);
+  REQUIRE(Eventually([] { return Ledger::sleeping == 1; }));
+  Future<void> waits = ledger.Call<&Ledger::Write>(1);
+  CHECK(runtime.Stop(ledger, "enough", absl::ZeroDuration()).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(CallErrorKindOf(waits.Get()) == v1::CallError::CALL_UNAVAILABLE);
+  CHECK_FALSE(busy.Ready());
+  CHECK(CallErrorKindOf(ledger.Call<&Ledger::Write>(2).Get()) == v1::CallError::CALL_UNAVAILABLE);
+  CHECK(busy.Get().ok());
+  CHECK(runtime.Stop(ledger, "enough").ok());
+  CHECK(CallErrorKindOf(ledger.Call<&Ledger::Write>(3).Get()) == v1::CallError::CALL_DIED);
+  CHECK(CallErrorKindOf(ledger.Send<&Ledger::Write>(4)) == v1::CallError::CALL_DIED);
 }
 
 TEST_CASE("Runtime: a constructor or OnStart that fails says why, and its name is free", "[runtime]") {

@@ -10,6 +10,10 @@ namespace troupe {
 // The steady clock (CLOCK_MONOTONIC): never jumps, does not count while the machine sleeps.
 Monotonic MonotonicNow();
 
+// The same at a fraction of its cost, and up to kMonotonicCoarse behind.
+Monotonic MonotonicCoarse();
+inline constexpr absl::Duration kMonotonicCoarse = absl::Milliseconds(10);
+
 // The wall clock. It may jump by any amount at any time.
 absl::Time WallNow();
 

@@ -52,8 +52,8 @@ class Simulation {
 
   // As of Runtime (runtime/embed/runtime.h); `own_thread` has no effect.
   template <typename T, typename... Args>
-  absl::StatusOr<Ref<T>> Spawn(SpawnOptions options, Args&&... args) {
-    return internal::SpawnActor<T>(spawner(), router(), std::move(options), nullptr, std::forward<Args>(args)...);
+  absl::StatusOr<Ref<T>> Spawn(const SpawnOptions& options, Args&&... args) {
+    return internal::SpawnActor<T>(spawner(), router(), options, nullptr, std::forward<Args>(args)...);
   }
   template <typename T>
   absl::StatusOr<Ref<T>> Find(const std::string& name) {

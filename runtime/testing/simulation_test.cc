@@ -27,7 +27,7 @@ class Log : public troupe::Actor {
   void StartClock() {
     context_->Every(absl::Minutes(1), [this] { text_ += "tick "; });
   }
-  int64_t Restarts() const { return context_->setting().restarts; }
+  int64_t Restarts() const { return context_->restarts(); }
 
  private:
   std::string text_;

@@ -73,7 +73,7 @@ class Simulation::World final : public Executor,
 
   // Executor. Tasks and timers run in an order that the seed draws.
   Monotonic Now() const override { return now_; }
-  void Post(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
+  void Post(Task task) override { tasks_.push_back(std::move(task)); }
   uint64_t PostAt(Monotonic when, std::function<void()> task) override {
     timers_.emplace(std::pair(when, ++timers_made_), std::move(task));
     return timers_made_;

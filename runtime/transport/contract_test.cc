@@ -100,7 +100,8 @@ TEST_CASE("Contract: a large payload arrives whole and in its place, and small c
 
     Future<int64_t> unwanted = ref.Call<&Subject::Size>(std::string(kLarge / 2, 'x'));
     unwanted.Cancel();
-    CHECK(CallErrorKindOf(unwanted.Get().status()) == v1::CallError::CALL_CANCELLED);
+    absl::Status cancelled = unwanted.Get().status();  // Within a process it may have been answered already.
+    CHECK((CallErrorKindOf(cancelled) == v1::CallError::CALL_CANCELLED || (world.callee == nullptr && cancelled.ok())));
     CHECK(ref.Call<&Subject::Echo>("goes on").Get().ok());
     if (world.callee == nullptr) return;
     Future<int64_t> cut = ref.Call<&Subject::Size>(large);

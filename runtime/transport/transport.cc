@@ -52,6 +52,10 @@ std::shared_ptr<Transport> Transport::Create(TransportOptions options, ActorHost
   TROUPE_CHECK(!options.process_name.empty(), "a process that calls actors has a name");
   std::shared_ptr<Transport> transport(new Transport(std::move(options), host));
   transport->timer_ = std::thread([raw = transport.get()] { raw->RunTimer(); });
+  transport->local_calls()->SetPayloadMax(transport->options_.payload_bytes_max);
+  transport->local_calls()->SetTimer([weak = transport->weak_from_this()] {
+    if (auto self = weak.lock()) self->LookAtTimer();
+  });
   transport->waits().SetWake([weak = transport->weak_from_this()] {
     if (auto self = weak.lock()) self->WatchWaits();
   });
@@ -188,6 +192,8 @@ absl::Status Transport::Send(const ActorAddress& target, std::string method, std
   return sent.ok() ? sent : NotSent(target.life, sent);
 }
 
+ActorPlace Transport::Locate(ActorAddress address) const { return host_.Locate(std::move(address)); }
+
 bool Transport::IsHere(const ActorAddress& target) const {
   return target.endpoint.empty() || host_.Living(target.life.path) == target.life.incarnation;
 }
@@ -316,6 +322,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
     if (!told.has_value()) return;
     calls = calls_.TakeTarget(life);
   }
+  host_.Shut(life);  // Refs that go there without this find it closed, and ask here.
   for (const DeathBook::Told& watcher : *told) watcher.ended(watcher.life, cause);
   for (OpenCall& call : calls) {
     if (call.sink != nullptr) call.sink->Cancel();
@@ -325,6 +332,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
 
 void Transport::Shutdown() {
   waits().SetWake(nullptr);
+  local_calls()->SetTimer(nullptr);
   std::vector<OpenCall> calls;
   std::vector<std::shared_ptr<ClientStream>> streams;
   {
@@ -348,13 +356,18 @@ size_t Transport::open_calls() const {
   return calls_.size();
 }
 
+void Transport::LookAtTimer() {
+  MutexLock lock(mutex_);
+  if (local_calls()->NextDeadline() < timer_at_) timer_changed_.NotifyAll();
+}
+
 void Transport::RunTimer() {
   while (true) {
     std::vector<OpenCall> late;
     {
       MutexLock lock(mutex_);
       auto next_time = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        Monotonic next = std::min({calls_.NextDeadline(), circles_at_, detached_at_});
+        Monotonic next = std::min({calls_.NextDeadline(), local_calls()->NextDeadline(), circles_at_, detached_at_});
         return redials_.empty() ? next : std::min(next, redials_.front().first);
       };
       Monotonic next = timer_at_ = next_time();
@@ -365,6 +378,7 @@ void Transport::RunTimer() {
     EndRedials(MonotonicNow());
     EndDetached(MonotonicNow());
     LookForCircles(MonotonicNow());
+    for (const auto& call : local_calls()->TakeDue(MonotonicNow())) call->Expire();
     for (OpenCall& call : late) {
       if (call.streams() || call.bytes > options_.whole_payload_bytes_max) Abandon(call);
       call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE,

@@ -80,6 +80,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // For the executor of an actor that others call by rings; null without rings.
   std::shared_ptr<IdleWork> idle_work() const;
 
+  // Calls to actors of this process go to their mailboxes without the transport, where the method allows it.
+  ActorPlace Locate(ActorAddress address) const override;
   std::vector<Connection> Connections() const override;
   // Since the beginning.
   const TransportCounters& counters() const { return *counters_; }
@@ -127,6 +129,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   void StreamBroken(uint64_t stream, const std::string& endpoint, const absl::Status& why);
   void StreamEnded(uint64_t stream, const std::string& endpoint, bool greeted, const absl::Status& status);
   void RunTimer();
+  // A call within the process has a deadline before others.
+  void LookAtTimer();
 
   // Circles of waits (transport_circles.cc).
   void WatchWaits();

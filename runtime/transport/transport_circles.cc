@@ -69,6 +69,10 @@ void Transport::Do(CircleFinder::Actions actions) {
       receiver_->Confirm(action.to, call, ProbeEnvelope(Envelope::Kind::kConfirm, action.probe.Encode()));
       continue;
     }
+    if (action.kind == Kind::kFound) {
+      if (auto call = local_calls()->Find(action.to))
+        call->Fail(CallErrorStatus(v1::CallError::CALL_DEADLOCK, action.text));
+    }
     std::optional<OpenCall> found;
     std::shared_ptr<ClientStream> stream;
     {

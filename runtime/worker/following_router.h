@@ -6,6 +6,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,6 +38,7 @@ class FollowingRouter final : public CallRouter {
   void WaitReading(uint64_t call, internal::FutureBase& gate, Monotonic deadline) override {
     transport_->WaitReading(call, gate, deadline);
   }
+  ActorPlace Locate(ActorAddress address) const override { return transport_->Locate(std::move(address)); }
   std::vector<Connection> Connections() const override { return transport_->Connections(); }
   uint64_t Watch(const ActorAddress& target, EndedCallback ended) override;
   void Unwatch(uint64_t watch) override { transport_->Unwatch(watch); }
@@ -48,6 +50,7 @@ class FollowingRouter final : public CallRouter {
   const JobId own_;
   const std::shared_ptr<Transport> transport_;
   const std::shared_ptr<grpc::Channel> head_;
+  std::atomic<uint64_t> epoch_;  // A new one when a job is not followed any more.
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<JobId, std::unique_ptr<Followed>> jobs_ ABSL_GUARDED_BY(mutex_);

@@ -14,8 +14,12 @@ namespace troupe::testing {
 
 class HostRouter : public CallRouter, public std::enable_shared_from_this<HostRouter> {
  public:
-  explicit HostRouter(ActorHost& host) : host_(host) {}
+  // `doors`: calls go to the mailboxes without this router where they can.
+  explicit HostRouter(ActorHost& host, bool doors = false) : host_(host), doors_(doors) {}
 
+  ActorPlace Locate(ActorAddress address) const override {
+    return doors_ ? host_.Locate(std::move(address)) : CallRouter::Locate(std::move(address));
+  }
   uint64_t Call(const ActorAddress& target, OutgoingCall call) override {
     uint64_t id = 0;
     std::shared_ptr<StreamSink> sink;
@@ -74,6 +78,7 @@ class HostRouter : public CallRouter, public std::enable_shared_from_this<HostRo
   }
 
   ActorHost& host_;
+  const bool doors_;
   Mutex mutex_;
   uint64_t made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Open> open_ ABSL_GUARDED_BY(mutex_);
