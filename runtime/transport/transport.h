@@ -6,7 +6,7 @@
 // others, and where rings cannot be had. When its connection breaks the session goes on over the next one: calls in
 // flight notice nothing. When that is not possible within `session_timeout`, or the other process is gone, they end
 // with CALL_UNAVAILABLE, and the next call dials anew. Deadlines are kept on both sides: here a timer answers, there a
-// call whose time is over is not begun.
+// call is not begun when its time, counted from its arrival, is over. So one that was long on its way may still run.
 #pragma once
 
 #include <cstdint>
