@@ -3,6 +3,7 @@
 // it, and the simulation for tests (runtime/actor/testing). Actor code uses Ref<T> instead.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,8 +59,17 @@ inline constexpr absl::Duration kCallTimeoutMax = absl::Hours(24);
 
 // What a stream's producer may be ahead of its consumer: it goes on when both are kept.
 struct StreamWindow {
+  // A window beyond them counts as that much (more than any memory holds), one of nothing as one: whoever holds an end
+  // of the stream says Bounded, so that both count alike.
+  static constexpr size_t kItemsMax = size_t{1} << 40;
+  static constexpr size_t kBytesMax = size_t{1} << 40;
+
   size_t items = 64;
   size_t bytes = 1 << 20;  // Of encoded items; one item may be larger.
+
+  StreamWindow Bounded() const {
+    return {std::clamp<size_t>(items, 1, kItemsMax), std::clamp<size_t>(bytes, 1, kBytesMax)};
+  }
 };
 
 // Called exactly once, on any thread, soon after the deadline at the latest. Errors carry a CallError (call_error.h).

@@ -146,6 +146,7 @@ class Ref {
   auto StreamWithin(StreamWindow window, Args&&... args) const -> StreamReader<
       typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type> {
     using Item = typename internal::StreamItem<typename internal::MethodTraits<decltype(kMethod)>::Returns>::type;
+    window = window.Bounded();
     auto buffer = std::make_shared<internal::StreamBuffer<Item>>(router_, window);
     if (router_ == nullptr) {
       buffer->End(Nobody());

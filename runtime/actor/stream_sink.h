@@ -3,6 +3,8 @@
 // allows. One a call; made by whoever delivers the call (a transport, a simulation).
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -16,8 +18,8 @@ class StreamSink {
  public:
   StreamSink(ItemCallback send, StreamWindow window)
       : send_(std::move(send)),
-        items_left_(static_cast<int64_t>(window.items)),
-        bytes_left_(static_cast<int64_t>(window.bytes)) {}
+        items_left_(static_cast<int64_t>(window.Bounded().items)),
+        bytes_left_(static_cast<int64_t>(window.Bounded().bytes)) {}
 
   // The producer's, in its actor's turn: sends, and whether it may go on now.
   bool Push(std::string item) {
@@ -50,13 +52,13 @@ class StreamSink {
     return cancelled_;
   }
 
-  // The consumer's, any thread.
+  // The consumer's, any thread. In all it allows no more than the largest window, whatever it says.
   void Grant(size_t items, size_t bytes) {
     std::function<void()> wake;
     {
       MutexLock lock(mutex_);
-      items_left_ += static_cast<int64_t>(items);
-      bytes_left_ += static_cast<int64_t>(bytes);
+      items_left_ = Sum(items_left_, items, StreamWindow::kItemsMax);
+      bytes_left_ = Sum(bytes_left_, bytes, StreamWindow::kBytesMax);
       if (MayGoOn()) wake = std::exchange(wake_, nullptr);
     }
     if (wake) wake();
@@ -72,6 +74,10 @@ class StreamSink {
   }
 
  private:
+  // `left` may be below zero, by one item.
+  static int64_t Sum(int64_t left, size_t more, size_t max) {
+    return std::min(left + static_cast<int64_t>(std::min(more, max)), static_cast<int64_t>(max));
+  }
   bool MayGoOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !cancelled_ && items_left_ > 0 && bytes_left_ > 0;
   }

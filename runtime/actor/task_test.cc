@@ -304,6 +304,31 @@ TEST_CASE("Stream: the producer keeps to its window, and a reader that goes away
   });
 }
 
+TEST_CASE("Stream: a window of nothing, and one beyond all bounds, let all items through", "[stream]") {
+  OnBoth([](Fixture& fixture) {
+    Ref<Relay> a = fixture.Spawn();
+    for (size_t much : {size_t{0}, StreamWindow::kItemsMax, SIZE_MAX / 2 + 2, SIZE_MAX}) {
+      StreamReader<int64_t> items = a.StreamWithin<&Relay::Count>({.items = much, .bytes = much}, 100, false);
+      for (int64_t i = 0; i < 100; ++i) {
+        auto next = items.Next().Get(MonotonicNow() + absl::Seconds(5));
+        INFO(much << " at " << i << ": " << next.status());
+        REQUIRE(next.ok());
+        REQUIRE(*next == i);
+      }
+    }
+  });
+}
+
+TEST_CASE("StreamSink: whatever is granted, and how often, is no more than the largest window", "[stream]") {
+  constexpr size_t kMuch[] = {SIZE_MAX, SIZE_MAX / 2 + 2, StreamWindow::kItemsMax};
+  for (size_t much : kMuch) {
+    StreamSink sink([](const std::string&) {}, {much, much});
+    CHECK(sink.Push("x"));
+    for (int i = 0; i < 3; ++i) sink.Grant(much, much);
+    CHECK(sink.Push("x"));
+  }
+}
+
 TEST_CASE("Send: one-way messages arrive in order with calls, and a full mailbox is told", "[actor]") {
   OnBoth([](Fixture& fixture) {
     Ref<Relay> a = fixture.Spawn(), b = fixture.Spawn();
