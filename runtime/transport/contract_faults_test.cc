@@ -76,6 +76,22 @@ TEST_CASE("Contract: what is in flight goes on over a connection that breaks, ea
   });
 }
 
+TEST_CASE("Contract: a call that became late on its way is withdrawn where it waits", "[contract]") {
+  Over({&GrpcStream}, [](World& world) {  // In rings a call is nowhere for long.
+    Ref<Subject> subject = world.ref(), beside = world.At(world.beside);
+    Future<int64_t> busy = subject.Call<&Subject::AwaitGate>(beside);
+    REQUIRE(beside.Call<&Subject::Echo>("x").Get().ok());
+    world.callee->Stall(true);
+    world.callee->CutConnections();
+    Future<void> late = subject.WithTimeout(absl::Milliseconds(500)).Call<&Subject::Next>(0);
+    CHECK(CallErrorKindOf(late.Get()) == v1::CallError::CALL_DEADLINE);
+    world.callee->Stall(false);
+    REQUIRE(beside.Call<&Subject::Open>(1).Get().ok());  // Comes behind all that.
+    CHECK(busy.Get().value() == 1);
+    CHECK(subject.Call<&Subject::Count>().Get().value() == 0);
+  });
+}
+
 TEST_CASE("Contract: calls in flight end as 'may have run' when nobody listens any more, and the next call dials again",
           "[contract]") {
   OverEachConnection([](World& world) {

@@ -380,7 +380,7 @@ void Transport::RunTimer() {
     LookForCircles(MonotonicNow());
     for (const auto& call : local_calls()->TakeDue(MonotonicNow())) call->Expire();
     for (OpenCall& call : late) {
-      if (call.streams() || call.bytes > options_.whole_payload_bytes_max) Abandon(call);
+      Abandon(call);
       call.reply(CallErrorStatus(v1::CallError::CALL_DEADLINE,
                                  TextOf(*call.route) + " did not answer in time; it may have run"));
     }

@@ -78,6 +78,8 @@ class Subject : public Actor {
   absl::StatusOr<std::string> BlockAround(Ref<Subject> other, Ref<Subject> back) {
     return other.Call<&Subject::BlockOnRef>(back, "round").Get();
   }
+  // Takes no other message until the other one's gate opens.
+  Task<int64_t> AwaitGate(Ref<Subject> other) { co_return co_await other.Call<&Subject::Gate>(); }
   Task<absl::Status> AwaitSleep(Ref<Subject> other, int64_t ms) { co_return co_await other.Call<&Subject::Sleep>(ms); }
   Ref<Subject> Pass(Ref<Subject> other) { return other; }
 
@@ -97,7 +99,7 @@ TROUPE_REENTRANT(Subject, Blobs);
 TROUPE_ACTOR(Subject,
              TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Size,
                             LastSize, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround, BlockAround,
-                            AwaitSleep, Pass),
+                            AwaitGate, AwaitSleep, Pass),
              TROUPE_INIT());
 // A class that no subject has the methods of.
 class Other : public Actor {
