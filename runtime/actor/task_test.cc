@@ -319,16 +319,6 @@ TEST_CASE("Stream: a window of nothing, and one beyond all bounds, let all items
   });
 }
 
-TEST_CASE("StreamSink: whatever is granted, and how often, is no more than the largest window", "[stream]") {
-  constexpr size_t kMuch[] = {SIZE_MAX, SIZE_MAX / 2 + 2, StreamWindow::kItemsMax};
-  for (size_t much : kMuch) {
-    StreamSink sink([](const std::string&) {}, {much, much});
-    CHECK(sink.Push("x"));
-    for (int i = 0; i < 3; ++i) sink.Grant(much, much);
-    CHECK(sink.Push("x"));
-  }
-}
-
 TEST_CASE("Send: one-way messages arrive in order with calls, and a full mailbox is told", "[actor]") {
   OnBoth([](Fixture& fixture) {
     Ref<Relay> a = fixture.Spawn(), b = fixture.Spawn();
