@@ -3,11 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "runtime/base/check.h"
 #include "runtime/base/secret.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
+#include "runtime/env/thread.h"
 #include "runtime/transport/ring_channel.h"
 #include "runtime/transport/ring_handshake.h"
 
@@ -65,7 +68,7 @@ absl::Status RingHub::Serve(const std::string& path, Accept accept) {
 }
 
 void RingHub::Dial(const std::string& path, std::shared_ptr<EnvelopeSink> sink, Dialed dialed) {
-  absl::Status started = StartThread([this, path, sink = std::move(sink), dialed] {
+  absl::Status started = StartThread(true, [this, path, sink = std::move(sink), dialed](Thread&) {
     absl::StatusOr<UnixSocket> socket = absl::UnknownError("not dialed");
     absl::StatusOr<std::unique_ptr<RingEnd>> end = absl::UnavailableError("not dialed");
     uint64_t epoch = 0;
@@ -115,7 +118,7 @@ absl::StatusOr<std::unique_ptr<RingEnd>> RingHub::Offer(UnixSocket& socket, uint
   return end;
 }
 
-void RingHub::Answer(UnixSocket socket) {
+void RingHub::Answer(UnixSocket socket, Thread& thread) {
   std::vector<UniqueFd> fds;
   absl::StatusOr<RingOffer> offer = TakeOffer(socket, fds);
   if (offer.ok() && offer->resumes) {
@@ -130,6 +133,7 @@ void RingHub::Answer(UnixSocket socket) {
     if (!IsBreak(end.status())) ++options_.counters->refused_frames;
     return Tell(socket, end.status());
   }
+  if (absl::Status room = BecomePair(thread); !room.ok()) return Tell(socket, room);
   RingPipeOptions pipe = options_.pipe;
   pipe.pauses = true;
   auto channel = std::make_shared<RingChannel>(std::move(socket), *std::move(end), pipe, offer->epoch, "", this);
@@ -227,7 +231,7 @@ void RingHub::Wake() {
   if (channel != nullptr) channel->pipe().WakeReader();
 }
 
-absl::Status RingHub::StartThread(std::function<void()> work) {
+absl::Status RingHub::StartThread(bool pair, std::function<void(Thread&)> work) {
   std::list<Thread> ended;  // Joined outside the lock.
   absl::Status status;
   {
@@ -239,22 +243,45 @@ absl::Status RingHub::StartThread(std::function<void()> work) {
     }
     if (stopping_) {
       status = absl::UnavailableError("this process is stopping");
-    } else if (threads_.size() >= options_.pairs_max) {
-      status = absl::ResourceExhaustedError("this process has rings to " + std::to_string(threads_.size()) + " others");
-    } else {
-      status = StartWatcher();
+    } else if (threads_.size() >= 2 * options_.pairs_max) {  // A second one of each pair, when its socket broke.
+      status = absl::ResourceExhaustedError(std::to_string(threads_.size()) + " threads of this process serve rings");
+    } else if (pair) {
+      status = CheckPairs();
     }
+    if (status.ok()) status = StartWatcher();
     if (status.ok()) {
       Thread& thread = threads_.emplace_back();
-      thread.thread = std::thread([self = shared_from_this(), work = std::move(work), &thread] {
-        work();
+      thread.pair = pair;
+      auto started = troupe::StartThread([self = shared_from_this(), work = std::move(work), &thread] {
+        work(thread);
         MutexLock done(self->mutex_);
         if (!self->stopping_) thread.done = true;
       });
+      if (started.ok()) {
+        thread.thread = *std::move(started);
+      } else {
+        threads_.pop_back();
+        status = started.status();
+      }
     }
   }
   for (Thread& thread : ended) thread.thread.join();
   return status;
+}
+
+absl::Status RingHub::CheckPairs() const {
+  auto has_one = [](const Thread& thread) { return thread.pair && !thread.done; };
+  const auto pairs = static_cast<size_t>(std::count_if(threads_.begin(), threads_.end(), has_one));
+  if (pairs < options_.pairs_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError("this process has rings to " + std::to_string(pairs) + " others");
+}
+
+absl::Status RingHub::BecomePair(Thread& thread) {
+  MutexLock lock(mutex_);
+  if (stopping_) return absl::UnavailableError("the process is stopping");
+  TROUPE_RETURN_IF_ERROR(CheckPairs());
+  thread.pair = true;
+  return absl::OkStatus();
 }
 
 absl::Status RingHub::StartWatcher() {
@@ -262,7 +289,7 @@ absl::Status RingHub::StartWatcher() {
   TROUPE_ASSIGN_OR_RETURN(auto pair, UnixSocket::Pair(UnixSocketKind::kSeqPacket));
   wake_ = std::move(pair.first);
   woken_ = std::move(pair.second);
-  watcher_ = std::thread([self = shared_from_this()] { self->Watch(); });
+  TROUPE_ASSIGN_OR_RETURN(watcher_, troupe::StartThread([self = shared_from_this()] { self->Watch(); }));
   return absl::OkStatus();
 }
 
@@ -273,7 +300,7 @@ void RingHub::AcceptOne(UnixListener& listener) {
   absl::StatusOr<UnixSocket> socket = listener.Accept(Monotonic());
   if (!socket.ok()) return absl::IsDeadlineExceeded(socket.status()) ? void() : PauseFor(kAcceptPause);
   auto shared = std::make_shared<UnixSocket>(*std::move(socket));
-  absl::Status started = StartThread([this, shared] { Answer(std::move(*shared)); });
+  absl::Status started = StartThread(false, [this, shared](Thread& thread) { Answer(std::move(*shared), thread); });
   if (!started.ok()) Tell(*shared, started);
 }
 

@@ -39,7 +39,9 @@ struct RingHubOptions {
   std::string token;
   // Of each direction, 16 KiB to 16 MiB in whole pages. What does not fit waits in the queue.
   size_t ring_bytes = 512 << 10;
-  size_t pairs_max = 256;  // To all others together: each has a thread and the memory of two rings.
+  // To all others together: each has a thread and the memory of two rings, and for a moment a second thread when its
+  // socket broke.
+  size_t pairs_max = 256;
   absl::Duration session_timeout = absl::Seconds(10);
   std::shared_ptr<TransportCounters> counters = std::make_shared<TransportCounters>();
   RingPipeOptions pipe;
@@ -76,6 +78,7 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
   friend class RingChannel;
   struct Thread {
     std::thread thread;
+    bool pair = false;  // It dials or reads one.
     bool done = false;
   };
 
@@ -86,13 +89,16 @@ class RingHub final : public IdleWork, public std::enable_shared_from_this<RingH
   static absl::Status CheckUser(const UnixSocket& socket);
   static absl::StatusOr<UnixPacket> TakePacket(UnixSocket& socket, Monotonic deadline);
   static void Tell(UnixSocket& socket, const absl::Status& status);
-  // RESOURCE_EXHAUSTED: there are pairs_max. UNAVAILABLE: it is stopping.
-  absl::Status StartThread(std::function<void()> work);
+  // RESOURCE_EXHAUSTED: there are too many, or the system gives no more. UNAVAILABLE: it is stopping.
+  absl::Status StartThread(bool pair, std::function<void(Thread&)> work);
+  // For a thread that is about to have a pair. RESOURCE_EXHAUSTED: there are pairs_max.
+  absl::Status CheckPairs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status BecomePair(Thread& thread);
   absl::Status StartWatcher() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeWatcher();
   void Watch();
   void AcceptOne(UnixListener& listener);
-  void Answer(UnixSocket socket);
+  void Answer(UnixSocket socket, Thread& thread);
   absl::StatusOr<UnixPacket> Receive(UnixSocket& socket, absl::Duration timeout = kHandshakeTimeout);
   // What came on the socket beside the rings of the channel: a farewell, or its break.
   void Hear(const std::shared_ptr<RingChannel>& channel);

@@ -15,6 +15,7 @@
 #include "runtime/actor/future.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
+#include "runtime/env/testing/no_threads.h"
 #include "runtime/transport/ring_handshake.h"
 #include "runtime/transport/testing/cut_proxy.h"
 
@@ -215,10 +216,13 @@ TEST_CASE("RingHub: an offer that cannot be is refused with what is wrong, and o
 }
 
 TEST_CASE("RingHub: rings go on when the socket beside them breaks, and those of another epoch are refused", "[ring]") {
-  Server server;
+  RingHubOptions one = Options("server");
+  one.pairs_max = 1;  // Who connects again is no second pair.
+  Server server(one);
   const std::string path = "/tmp/ring-hub-test-" + RandomHex(6) + ".ring";
   auto proxy = std::make_unique<testing::CutProxy>(path, server.path, UnixSocketKind::kSeqPacket);
-  auto hub = RingHub::Create(Options("client"));
+  one.process_name = "client";
+  auto hub = RingHub::Create(one);
   auto sink = std::make_shared<Sink>();
   auto channel = Dial(*hub, path, sink).value();
   int sent = 0;
@@ -244,6 +248,44 @@ TEST_CASE("RingHub: rings go on when the socket beside them breaks, and those of
   proxy = nullptr;
   CHECK(absl::IsUnavailable(sink->AwaitEnd()));
   hub->Shutdown();
+}
+
+TEST_CASE("RingHub: what a system without more threads refuses is told, and served later", "[ring]") {
+  RingHubOptions one = Options("server");
+  one.pairs_max = 1;
+  auto serves = RingHub::Create(one);
+  const std::string path = "/tmp/ring-hub-test-" + RandomHex(6) + ".ring";
+  auto sink = std::make_shared<Sink>();
+  auto accept = [&sink](std::shared_ptr<FrameChannel> channel, const std::string&) {
+    sink->answers = std::move(channel);
+    return sink;
+  };
+  auto none = std::make_unique<testing::NoThreads>();
+  absl::Status refused = serves->Serve(path, accept);
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK(std::string(refused.message()).find("ulimit") != std::string::npos);
+  none = nullptr;
+  REQUIRE(serves->Serve(path, accept).ok());
+
+  one.process_name = "client";
+  auto hub = RingHub::Create(one);
+  const std::string proxied = path + "-proxy";
+  testing::CutProxy proxy(proxied, path, UnixSocketKind::kSeqPacket);
+  none = std::make_unique<testing::NoThreads>();
+  CHECK(absl::IsResourceExhausted(Dial(*hub, proxied, std::make_shared<Sink>()).status()));
+  none = nullptr;
+  auto dialer = std::make_shared<Sink>();
+  auto channel = Dial(*hub, proxied, dialer).value();
+  REQUIRE(channel->Send(Item(1, "x")).ok());
+  REQUIRE(dialer->AwaitTaken(1));
+  none = std::make_unique<testing::NoThreads>();
+  proxy.Cut();
+  absl::Status why = dialer->AwaitEnd();
+  none = nullptr;
+  CHECK(absl::IsUnavailable(why));
+  CHECK(std::string(why.message()).find("ulimit") != std::string::npos);
+  hub->Shutdown();
+  serves->Shutdown();
 }
 
 TEST_CASE("RingHub: who dialed and does not come back is waited for, no longer than the timeout", "[ring]") {

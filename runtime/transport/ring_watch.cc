@@ -75,8 +75,11 @@ void RingHub::Hear(const std::shared_ptr<RingChannel>& channel) {
     return channel->pipe().End(why, true);
   }
   if (channel->dialed.empty()) return Detach(channel);
-  absl::Status started = StartThread([this, channel] { Redial(channel); });
-  if (!started.ok()) channel->pipe().End(OtherHasEnded(), true);
+  absl::Status started = StartThread(false, [this, channel](Thread&) { Redial(channel); });
+  if (started.ok()) return;
+  channel->pipe().End(absl::UnavailableError("the socket beside the rings broke, and cannot be connected again: " +
+                                             StatusText(started)),
+                      true);
 }
 
 void RingHub::Redial(const std::shared_ptr<RingChannel>& channel) {
