@@ -170,12 +170,17 @@ TEST_CASE("RingHub: a process that is killed is noticed at once, and what it wro
   hub->Shutdown();
 }
 
+// What the hub says next; or that it says nothing.
+absl::Status Heard(UnixSocket& socket) {
+  absl::StatusOr<UnixPacket> packet = socket.Receive(kRingPacketBytesMax, MonotonicNow() + kLimit);
+  return packet.ok() ? DecodeRingStatus(packet->bytes) : packet.status();
+}
+
 // Sends an offer by hand; what the hub answers.
 absl::Status Offered(const Server& server, const std::string& bytes, const std::vector<int>& fds) {
   UnixSocket socket = UnixSocket::Connect(server.path, UnixSocketKind::kSeqPacket).value();
   REQUIRE(socket.Send(bytes, fds, MonotonicNow() + kLimit).ok());
-  absl::StatusOr<UnixPacket> answer = socket.Receive(kRingPacketBytesMax, MonotonicNow() + kLimit);
-  return answer.ok() ? DecodeRingStatus(answer->bytes) : answer.status();
+  return Heard(socket);
 }
 
 TEST_CASE("RingHub: an offer that cannot be is refused with what is wrong, and others are served", "[ring]") {
@@ -316,9 +321,9 @@ TEST_CASE("RingHub: a frame that was damaged ends the pair with the reason on bo
   REQUIRE(end->Write(std::string("\x03\0\0\0abc", 7)).value());
   raw[4096 + kRingFrameHeaderBytes + 5] ^= 1;
   REQUIRE(socket.Send(EncodeOffer(offer), {fd.get()}, MonotonicNow() + kLimit).ok());
-  REQUIRE(DecodeRingStatus(socket.Receive(kRingPacketBytesMax, MonotonicNow() + kLimit)->bytes).ok());
-  absl::Status farewell = DecodeRingStatus(socket.Receive(kRingPacketBytesMax, MonotonicNow() + kLimit)->bytes);
-  CHECK(farewell.code() == absl::StatusCode::kDataLoss);
+  REQUIRE(Heard(socket).ok());
+  absl::Status farewell = Heard(socket);
+  REQUIRE(farewell.code() == absl::StatusCode::kDataLoss);
   CHECK(std::string(farewell.message()).find("checksum") != std::string::npos);
   CHECK(server.sink->AwaitEnd().code() == absl::StatusCode::kDataLoss);
   CHECK(server.hub->refused() == 1);

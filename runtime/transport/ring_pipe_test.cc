@@ -18,6 +18,8 @@ namespace troupe {
 namespace {
 
 constexpr auto kNothing = [](std::string_view) { return absl::OkStatus(); };
+// Of what must not come, so that Run ends if it does.
+constexpr auto kNever = [](std::string_view) { return absl::CancelledError("it was taken"); };
 
 auto Record(std::string_view bytes) {
   return [bytes](std::string& out) {
@@ -208,13 +210,13 @@ TEST_CASE("RingPipe: what came before the end is taken, and a message that canno
   CHECK(taken == 1);
 
   testing::RingPair second;
-  RingPipe strict(std::move(second.b), {.record_bytes_max = 100}, kNothing);
+  RingPipe strict(std::move(second.b), {.record_bytes_max = 100}, kNever);
   RingPipe wild(std::move(second.a), {}, kNothing);
   REQUIRE(wild.Send(false, Record(std::string(101, 'x'))).ok());
   CHECK(strict.Run().code() == absl::StatusCode::kInvalidArgument);
 
   testing::RingPair third;
-  RingPipe careful(std::move(third.b), {}, kNothing);
+  RingPipe careful(std::move(third.b), {}, kNever);
   RingPipe broken(std::move(third.a), {}, kNothing);
   REQUIRE(broken.Send(false, Record("flipped")).ok());
   third.raw[4096 + kRingFrameHeaderBytes + 6] ^= 1;

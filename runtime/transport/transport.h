@@ -6,8 +6,9 @@
 // others, and where rings cannot be had. When its connection breaks the session goes on over the next one: calls in
 // flight notice nothing. When that is not possible within `session_timeout`, or the other process is gone, they end
 // with CALL_UNAVAILABLE, and the next call dials anew. Deadlines are kept on both sides: here a timer answers and
-// withdraws the call, there it is not begun when its time, counted from its arrival, is over or the withdrawal has come.
-// So one that was long on its way still runs only if its turn comes before the withdrawal, which is right behind it.
+// withdraws the call, there it is not begun when its time, counted from its arrival, is over or the withdrawal has
+// come. So one that was long on its way still runs only if its turn comes before the withdrawal, which is right behind
+// it.
 #pragma once
 
 #include <cstdint>
