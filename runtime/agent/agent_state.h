@@ -29,7 +29,7 @@
 
 namespace troupe::agent {
 
-inline constexpr uint32_t kNodeProtocolVersion = 1;
+inline constexpr uint32_t kNodeProtocolVersion = 2;
 using WorkerSessionId = uint64_t;  // Of a worker's stream; chosen by the driver, never used again, never 0.
 
 // ---- Events ----

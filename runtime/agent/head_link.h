@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeadLink: a node agent's stream to the head. Dials, and dials again with backoff when the stream breaks; sends
-// heartbeats from a thread of its own, so that nothing the agent does makes them late.
+// heartbeats from a thread of its own, so that nothing the agent does makes them late. What is sent while a message is
+// being written leaves with the next one.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -18,7 +19,8 @@
 
 namespace troupe::agent {
 
-// Thread-safe. Events come from one thread, in order: HeadConnected, HeadSaid ..., HeadDisconnected.
+// Thread-safe. Events come one at a time, in order: HeadConnected, HeadSaid ..., HeadDisconnected. The sink may send;
+// it is called on threads of gRPC's and must be quick.
 class HeadLink {
  public:
   using Sink = std::function<void(AgentEvent)>;
@@ -39,32 +41,35 @@ class HeadLink {
   void Flush(absl::Duration timeout);
 
  private:
-  using Stream = grpc::ClientReaderWriter<v1::AgentToHead, v1::HeadToAgent>;
+  class Stream;
 
-  void Dial();
-  void ServeStream(v1::NodeControl::Stub& stub);
-  void Write();
-  void Pause(absl::Duration duration);
-  bool stopping() const;
+  void KeepTime();
+  bool WaitToDial();
+  void WriteLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Ended(const absl::Status& status);
 
   const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::NodeControl::Stub> stub_;
   const Sink sink_;
 
-  mutable Mutex mutex_;
+  Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;                // Null: none is open.
-  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the same.
+  std::unique_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);  // Null: none is open.
   uint64_t stream_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;  // It may be written to.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool corked_ ABSL_GUARDED_BY(mutex_) = false;  // The sink hears a message: what it sends meanwhile leaves together.
+  bool welcomed_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<v1::AgentToHead> queue_ ABSL_GUARDED_BY(mutex_);
-  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mutex_);  // 0: none yet.
+  absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
+  Monotonic dial_at_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mutex_);
   uint64_t node_incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t heartbeat_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
-  Monotonic next_heartbeat_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();
+  Monotonic next_heartbeat_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();  // Infinite: none yet.
 
-  std::thread dialer_;
-  std::thread writer_;
+  std::thread time_keeper_;
 };
 
 }  // namespace troupe::agent

@@ -11,6 +11,8 @@
 
 #include <memory>
 
+#include "absl/synchronization/mutex.h"
+
 namespace troupe {
 namespace {
 
@@ -24,6 +26,8 @@ struct FirstCall {
 }  // namespace
 
 void KeepCallbackThreads() {
+  // Debian's gRPC is built without NDEBUG: each of its locks would be entered into a graph that looks for deadlocks.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // A channel takes its hold on the threads with its first call, here one that fails by itself, and is never destroyed.
   // `used`: the leak checker is to find it, although nothing reads it.
   [[gnu::used]] static const std::shared_ptr<grpc::Channel>* const channel = [] {

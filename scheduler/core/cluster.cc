@@ -24,7 +24,28 @@ StepResult Cluster::Step(const Event& event, Now now) {
   auto others = static_cast<std::ptrdiff_t>(result_.actions.size());
   Publish();
   std::rotate(result_.actions.begin(), result_.actions.begin() + others, result_.actions.end());
+  SetApartObserved();
   return std::move(result_);
+}
+
+// False for what follows from decisions made before and from what is observed again after a crash.
+bool Cluster::Decides(const v1::Record& record) const {
+  if (record.has_job_ended() || record.has_job_forgotten() || record.has_node_forgotten()) return false;
+  if (!record.has_worker_exit_recorded()) return true;
+  const JobRecord* job = state_.FindJob(JobId(record.worker_exit_recorded().actor().id().job_id()));
+  return job != nullptr && job->phase != v1::StoredJob::ENDING && !job->ended();
+}
+
+// What a node is told waits for all records: an exit is acknowledged when it is recorded (ACK-1).
+void Cluster::SetApartObserved() {
+  result_.decides = std::any_of(result_.records.begin(), result_.records.end(),
+                                [this](const v1::Record& record) { return Decides(record); });
+  if (result_.decides) return;
+  auto sent = std::stable_partition(result_.actions.begin(), result_.actions.end(), [](const Action& action) {
+    return !std::holds_alternative<SendToNode>(action) && !std::holds_alternative<CloseSession>(action);
+  });
+  result_.observed.assign(std::move_iterator(result_.actions.begin()), std::move_iterator(sent));
+  result_.actions.erase(result_.actions.begin(), sent);
 }
 
 Monotonic Cluster::NextWake() const {

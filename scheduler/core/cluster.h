@@ -6,8 +6,9 @@
 //   StepResult result = cluster.Step(StartTerm{}, now);   // then events as they come, Tick at NextWake()
 //
 // Step changes durable state only through ClusterState::Apply, by the records that it returns. The driver makes the
-// records of a step durable as one batch, in the order of the steps, before any action of that step leaves; it may run
-// Step ahead of the disk. When a batch cannot be made durable the driver ends the process: recovery starts anew.
+// records of a step durable as one batch, in the order of the steps, before any action of that step leaves (StepResult
+// says which need not wait); it may run Step ahead of the disk. When a batch cannot be made durable the driver ends the
+// process: recovery starts anew.
 // Not thread-safe.
 #pragma once
 
@@ -25,7 +26,7 @@
 
 namespace troupe::scheduler {
 
-inline constexpr uint32_t kNodeProtocolVersion = 1;
+inline constexpr uint32_t kNodeProtocolVersion = 2;
 // A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
@@ -102,6 +103,7 @@ class Cluster {
 
   // Events (cluster_nodes.cc).
   void On(const FromNode& event);
+  void Hear(SessionId stream, const v1::AgentToHead& message, Monotonic received);
   void On(const SessionClosed& event);
   void Register(SessionId session, const v1::RegisterNode& message, Monotonic received);
   absl::Status CheckRegistration(const v1::RegisterNode& message) const;
@@ -145,6 +147,8 @@ class Cluster {
 
   // Records and actions.
   void Commit(v1::Record record);
+  bool Decides(const v1::Record& record) const;
+  void SetApartObserved();
   template <typename T>
   void Act(T action) {
     result_.actions.emplace_back(std::move(action));

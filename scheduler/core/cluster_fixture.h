@@ -39,6 +39,8 @@ class ClusterFixture {
                  "LOG-4: a snapshot is the state");
     for (const std::string& broken : BrokenInvariants(replayed_)) TROUPE_CHECK(false, broken);
     for (const std::string& broken : BrokenByChange(before, replayed_)) TROUPE_CHECK(false, broken);
+    last_ = result;
+    result.actions.insert(result.actions.begin(), result.observed.begin(), result.observed.end());
     for (const Action& action : result.actions) {
       if (auto* answer = std::get_if<Answer>(&action)) answers_[answer->call] = *answer;
       if (auto* job = std::get_if<PublishJob>(&action)) jobs_[job->job_id] = job->job ? *job->job : v1::Job();
@@ -79,7 +81,9 @@ class ClusterFixture {
   }
 
   std::vector<Action> FromAgent(SessionId session, v1::AgentToHead message) {
-    return Do(FromNode{session, std::move(message), now_});
+    FromNode event{session, {}, now_};
+    *event.messages.add_messages() = std::move(message);
+    return Do(event);
   }
   std::vector<Action> Exited(SessionId session, const ActorLife& life, v1::ExitCause::Kind kind,
                              int code_or_signal = 0) {
@@ -102,6 +106,8 @@ class ClusterFixture {
     return FromAgent(session, std::move(message));
   }
 
+  // Of the last step, as the driver gets it.
+  const StepResult& last() const { return last_; }
   const v1::Job& job(const std::string& id) const { return jobs_.at(id); }
   const ClusterState& state() const { return cluster_->state(); }
   Cluster& cluster() { return *cluster_; }
@@ -110,6 +116,7 @@ class ClusterFixture {
  private:
   ClusterOptions options_;
   std::optional<Cluster> cluster_;
+  StepResult last_;
   ClusterState replayed_;
   Monotonic now_ = Monotonic::FromNanoseconds(1'000'000'000);
   CallId calls_ = 0;

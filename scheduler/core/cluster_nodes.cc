@@ -16,39 +16,42 @@ constexpr uint64_t kIncarnationMax = uint64_t{1} << 52;
 }  // namespace
 
 void Cluster::On(const FromNode& event) {
-  if (event.message.has_register_node()) return Register(event.session, event.message.register_node(), event.received);
-  auto session = sessions_.find(event.session);
+  for (const v1::AgentToHead& message : event.messages.messages()) Hear(event.session, message, event.received);
+}
+
+void Cluster::Hear(SessionId stream, const v1::AgentToHead& message, Monotonic received) {
+  if (message.has_register_node()) return Register(stream, message.register_node(), received);
+  auto session = sessions_.find(stream);
   if (session == sessions_.end()) {
-    return Act(CloseSession{event.session, absl::AbortedError("this stream is not the node's: dial again")});
+    return Act(CloseSession{stream, absl::AbortedError("this stream is not the node's: dial again")});
   }
   NodeId id = session->second;
   NodeSoft& node = nodes_.at(id);
-  node.lease.Heard(event.received);
+  node.lease.Heard(received);
   if (node.suspect && node.lease.At(now_.monotonic) == NodeLiveness::kAlive) {
     node.suspect = false;
     NodeBecameUsable(id);
   }
-  switch (event.message.message_case()) {
+  switch (message.message_case()) {
     case v1::AgentToHead::kHeartbeat: {
       uint64_t lives = state_.FindNode(id)->incarnation;
-      if (event.message.heartbeat().node_incarnation() == lives) return;
+      if (message.heartbeat().node_incarnation() == lives) return;
       node.session = 0;
-      sessions_.erase(event.session);
+      sessions_.erase(stream);
       return Act(CloseSession{
-          event.session,
-          absl::AbortedError(absl::StrCat("stale epoch: node incarnation ",
-                                          event.message.heartbeat().node_incarnation(), "; ", lives, " lives"))});
+          stream, absl::AbortedError(absl::StrCat("stale epoch: node incarnation ",
+                                                  message.heartbeat().node_incarnation(), "; ", lives, " lives"))});
     }
     case v1::AgentToHead::kWorkerStarted: {
-      ActorLife life = ActorLife::FromProto(event.message.worker_started().actor());
+      ActorLife life = ActorLife::FromProto(message.worker_started().actor());
       if (!LivesOn(life, id)) return;
-      workers_[life.path].pid = event.message.worker_started().pid();
+      workers_[life.path].pid = message.worker_started().pid();
       return Touch(life.path);
     }
     case v1::AgentToHead::kWorkerReady:
-      return WorkerReady(id, event.message.worker_ready().address());
+      return WorkerReady(id, message.worker_ready().address());
     case v1::AgentToHead::kWorkerExited:
-      return WorkerExited(id, event.session, event.message.worker_exited());
+      return WorkerExited(id, stream, message.worker_exited());
     default:
       return;
   }

@@ -114,7 +114,7 @@ TEST_CASE("Cluster nodes: older epochs, other protocols and doubles are refused"
   newer.mutable_register_node()->set_highest_term(9);
   CHECK(Of<CloseSession>(f.FromAgent(2, newer))[0].reason.code() == absl::StatusCode::kAborted);
   v1::AgentToHead other = Registration("n2", 8, 2);
-  other.mutable_register_node()->set_protocol_version(2);
+  other.mutable_register_node()->set_protocol_version(kNodeProtocolVersion + 1);
   CHECK(Of<CloseSession>(f.FromAgent(3, other))[0].reason.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(Of<CloseSession>(f.FromAgent(4, Registration("n1", 8, 2)))[0].reason.code() ==
         absl::StatusCode::kAlreadyExists);

@@ -123,6 +123,27 @@ TEST_CASE("Cluster: cancel works in every state and is idempotent", "[cluster]")
   CHECK(std::string(unknown.message()).find("the nearest is 'addition-") != std::string::npos);
 }
 
+TEST_CASE("Cluster: exits of a job that ends are observed, not decided, and its end is told at once", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, Registration("n1", 4, 0));
+  std::string id = f.Submit(Spec("hello", {{"hello", 2}})).submit.job_id();
+  CHECK(f.last().decides);
+  f.Exited(1, Life(id, "hello", 0, 1), v1::ExitCause::EXITED, 3);
+  CHECK(f.last().decides);  // What becomes of it is.
+  f.Cancel(id);
+  CHECK(f.last().decides);
+  f.Exited(1, Life(id, "hello", 0, 2), v1::ExitCause::STOPPED);
+  CHECK(!f.last().decides);
+  f.Exited(1, Life(id, "hello", 1, 1), v1::ExitCause::STOPPED);
+  CHECK(!f.last().decides);
+  CHECK(f.last().records.size() == 2);
+  CHECK(Of<Answer>(f.last().observed).size() == 1);
+  // The node forgets an exit when it is told; so that waits for the record.
+  CHECK(Of<SendToNode>(f.last().observed).empty());
+  REQUIRE(Of<SendToNode>(f.last().actions).size() == 1);
+  CHECK(Of<SendToNode>(f.last().actions)[0].message.has_acknowledge_exit());
+}
+
 TEST_CASE("Cluster: callers that wait for the end of a cancelled job are bounded", "[cluster]") {
   ClusterFixture f;
   f.FromAgent(1, Registration("n1", 4, 2));

@@ -51,7 +51,7 @@ struct ReportProgress {
 };
 struct FromNode {
   SessionId session = 0;
-  v1::AgentToHead message;
+  v1::AgentMessages messages;
   Monotonic received;  // When it came in: a busy driver makes no heartbeat late.
 };
 struct SessionClosed {
@@ -60,7 +60,7 @@ struct SessionClosed {
 using Event =
     std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, FromNode, SessionClosed>;
 
-// ---- Actions: they leave in order, when the records of their step are durable ----
+// ---- Actions ----
 struct Answer {
   CallId call = 0;
   absl::Status status;
@@ -102,6 +102,12 @@ using Action = std::variant<Answer, SendToNode, CloseSession, PublishJob, Publis
 
 struct StepResult {
   std::vector<v1::Record> records;  // One batch: all or none of it becomes durable.
+  // False: the records, if any, say only what was observed of decisions made before (the exits of the workers of a job
+  // that ends). They need not be made durable at once, since after a crash they would be observed again.
+  bool decides = false;
+  // Both leave in the order of the steps. What tells only what was observed: when every decision before it is durable.
+  std::vector<Action> observed;
+  // When the records of this step are, and all before it.
   std::vector<Action> actions;
 };
 

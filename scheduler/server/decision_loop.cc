@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<DecisionLoop>> DecisionLoop::Start(LoopOptions op
   loop->term_ = loop->cluster_.term();
   auto durable = std::make_shared<std::promise<absl::Status>>();
   loop->store_->Append({}, [durable](absl::Status status) { durable->set_value(std::move(status)); });
+  loop->Write(RecordStore::Writer::kStore);
   std::future<absl::Status> recorded = durable->get_future();
   if (recorded.wait_for(absl::ToChronoNanoseconds(loop->options_.commit_timeout)) != std::future_status::ready) {
     loop->LeaveStore();
@@ -52,10 +53,33 @@ DecisionLoop::DecisionLoop(LoopOptions options, std::unique_ptr<RecordStore> sto
 DecisionLoop::~DecisionLoop() { Stop(); }
 
 bool DecisionLoop::Post(Event event) {
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_ || !status_.ok() || events_.size() >= kEventsMax) return false;
+    events_.push_back(std::move(event));
+    wake = !busy_ && events_.size() == 1;
+  }
+  if (wake) changed_.NotifyAll();  // When the lock is free, or who wakes would sleep again at once.
+  return true;
+}
+
+bool DecisionLoop::Decide(Event event) {
+  bool here = false;
+  {
+    MutexLock lock(mutex_);
+    const bool idle = !busy_ && events_.empty() && durable_.empty() && decisions_in_flight_ == 0;
+    here = idle && !stopping_ && status_.ok();
+    busy_ = busy_ || here;
+  }
+  if (!here) return Post(std::move(event));
+  Step(event);
+  Write(RecordStore::Writer::kCaller);
+  Deliver(TakeDurable());
   MutexLock lock(mutex_);
-  if (stopping_ || !status_.ok() || events_.size() >= kEventsMax) return false;
-  events_.push_back(std::move(event));
-  changed_.NotifyAll();
+  busy_ = false;
+  const bool more = !events_.empty() || !durable_.empty() || stopping_ || !status_.ok() || SnapshotDue();
+  if (more || std::min(write_at_, cluster_.NextWake()) < loop_wakes_) changed_.NotifyAll();
   return true;
 }
 
@@ -99,41 +123,44 @@ void DecisionLoop::Run() {
     for (const Event& event : work.events) Step(event);
     // After everything that came in: silence is judged last.
     if (MonotonicNow() >= cluster_.NextWake()) Step(Tick{});
+    Write(RecordStore::Writer::kStore);
+    if (SnapshotDue()) TakeSnapshot();
+    MutexLock lock(mutex_);
+    busy_ = false;
   }
 }
 
 // False when the loop is to end.
 bool DecisionLoop::WaitForWork(Work& work) {
-  bool late_commit = false;
-  for (MutexLock lock(mutex_); !late_commit;) {
-    if (!status_.ok()) return false;
-    const size_t room = kStepsAheadMax - std::min(in_flight_.size(), kStepsAheadMax);
-    if (!durable_.empty() || (room > 0 && !events_.empty())) {
-      work.durable.swap(durable_);
-      for (size_t i = 0; i < room && !events_.empty(); ++i) {
-        work.events.push_back(std::move(events_.front()));
-        events_.pop_front();
-      }
-      return true;
-    }
-    if (stopping_ && events_.empty()) return false;
+  for (MutexLock lock(mutex_);;) {
+    if (!status_.ok() && !busy_) return false;
     Monotonic now = MonotonicNow();
-    Monotonic wake = room > 0 ? cluster_.NextWake() : Monotonic::Infinite();
-    if (now >= wake) return true;
-    if (!in_flight_.empty()) {
-      Monotonic late = in_flight_.front() + options_.commit_timeout;
-      if (now >= late) {
-        late_commit = true;
-        continue;
+    if (!in_flight_.empty() && now >= in_flight_.front().since + options_.commit_timeout) break;
+    const size_t room = kStepsAheadMax - std::min(in_flight_.size(), kStepsAheadMax);
+    if (!busy_) {
+      const bool due = now >= write_at_ || (room > 0 && now >= cluster_.NextWake()) || SnapshotDue();
+      if (!durable_.empty() || (room > 0 && !events_.empty()) || due) {
+        busy_ = true;
+        work.durable.swap(durable_);
+        for (size_t i = 0; i < room && !events_.empty(); ++i) {
+          work.events.push_back(std::move(events_.front()));
+          events_.pop_front();
+        }
+        return true;
       }
-      wake = std::min(wake, late);
+      if (stopping_ && events_.empty()) return false;
     }
-    changed_.WaitUntil(lock, wake, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return !status_.ok() || !durable_.empty() || (room > 0 && (stopping_ || !events_.empty()));
-    });
+    // A caller of Decide does not tell that it waits for the disk: it is looked after now and then.
+    Monotonic wake = (in_flight_.empty() ? now : in_flight_.front().since) + options_.commit_timeout;
+    if (!busy_) wake = std::min(wake, write_at_);
+    if (!busy_ && room > 0) wake = std::min(wake, cluster_.NextWake());
+    loop_wakes_ = wake;
+    changed_.WaitUntil(lock, wake, [first = true]() mutable { return !std::exchange(first, false); });
   }
   Fail(absl::DeadlineExceededError(
       absl::StrCat("the store has not committed for ", absl::FormatDuration(options_.commit_timeout))));
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(lock, Monotonic::Infinite(), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !busy_; });
   return false;
 }
 
@@ -141,36 +168,74 @@ void DecisionLoop::Deliver(std::vector<std::vector<Action>> durable) {
   for (std::vector<Action>& actions : durable) {
     for (Action& action : actions) options_.deliver(std::move(action));
   }
+  if (!durable.empty() && options_.delivered) options_.delivered();
+}
+
+std::vector<std::vector<Action>> DecisionLoop::TakeDurable() {
+  MutexLock lock(mutex_);
+  return std::exchange(durable_, {});
 }
 
 void DecisionLoop::Step(const Event& event) {
   StepResult result = cluster_.Step(event, ReadClocks());
-  if (result.records.empty() && result.actions.empty()) return;
+  records_since_snapshot_ += result.records.size();
+  if (!result.observed.empty()) {
+    MutexLock lock(mutex_);
+    if (decisions_in_flight_ == 0) durable_.push_back(std::exchange(result.observed, {}));
+  }
+  if (!result.observed.empty()) Append({}, false, std::move(result.observed));
+  if (!result.records.empty() || !result.actions.empty()) {
+    Append(std::move(result.records), result.decides, std::move(result.actions));
+  }
+}
+
+void DecisionLoop::Append(std::vector<v1::Record> records, bool decides, std::vector<Action> actions) {
   {
     MutexLock lock(mutex_);
-    in_flight_.push_back(MonotonicNow());
+    Monotonic now = MonotonicNow();
+    in_flight_.push_back({now, decides});
+    decisions_in_flight_ += decides;
+    // What waits for others only need not wait any longer.
+    write_now_ = write_now_ || decides || records.empty();
+    write_at_ = std::min(write_at_, now + kCompanyMax);
   }
-  records_since_snapshot_ += result.records.size();
-  store_->Append(std::move(result.records),
-                 [gate = gate_, actions = std::move(result.actions)](absl::Status status) mutable {
-                   MutexLock lock(gate->mutex);
-                   if (gate->loop != nullptr) gate->loop->CommitDone(status, std::move(actions));
-                 });
-  if (records_since_snapshot_ < kRecordsPerSnapshot) return;
+  store_->Append(std::move(records), [gate = gate_, actions = std::move(actions)](const absl::Status& status) mutable {
+    MutexLock lock(gate->mutex);
+    if (gate->loop != nullptr) gate->loop->CommitDone(status, std::move(actions));
+  });
+}
+
+void DecisionLoop::Write(RecordStore::Writer writer) {
+  {
+    MutexLock lock(mutex_);
+    if (!write_now_ && MonotonicNow() < write_at_) return;
+    write_now_ = false;
+    write_at_ = Monotonic::Infinite();
+  }
+  store_->Write(writer);
+}
+
+void DecisionLoop::TakeSnapshot() {
   records_since_snapshot_ = 0;
-  store_->Snapshot(cluster_.state().ToSnapshot(), [gate = gate_](absl::Status status) {
+  store_->Snapshot(cluster_.state().ToSnapshot(), [gate = gate_](const absl::Status& status) {
     MutexLock lock(gate->mutex);
     if (!status.ok() && gate->loop != nullptr) gate->loop->Fail(status);
   });
+  store_->Write(RecordStore::Writer::kStore);
 }
 
 void DecisionLoop::CommitDone(const absl::Status& status, std::vector<Action> actions) {
   if (!status.ok()) return Fail(status);
-  MutexLock lock(mutex_);
-  in_flight_.pop_front();
-  if (!status_.ok()) return;  // It has given up already: nothing may leave any more.
-  durable_.push_back(std::move(actions));
-  changed_.NotifyAll();
+  bool wake = false;
+  {
+    MutexLock lock(mutex_);
+    decisions_in_flight_ -= in_flight_.front().decides;
+    in_flight_.pop_front();
+    if (!status_.ok()) return;  // It has given up already: nothing may leave any more.
+    durable_.push_back(std::move(actions));
+    wake = !busy_ && durable_.size() == 1;
+  }
+  if (wake) changed_.NotifyAll();
 }
 
 void DecisionLoop::Fail(const absl::Status& status) {

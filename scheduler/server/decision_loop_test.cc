@@ -20,11 +20,16 @@ class HeldStore final : public RecordStore {
     if (open_) return done(absl::OkStatus());
     held_.push_back({std::move(batch), std::move(done)});
   }
+  void Write(Writer writer) override {
+    if (writer == Writer::kCaller && by_callers_) Release(absl::OkStatus());
+  }
+  // Until it is held again.
+  void WriteByCallers() { by_callers_ = true; }
   void Snapshot(v1::ClusterSnapshot, Done done) override { Append({}, std::move(done)); }
 
   void Hold() {
     MutexLock lock(mutex_);
-    open_ = false;
+    open_ = by_callers_ = false;
   }
   size_t held() {
     MutexLock lock(mutex_);
@@ -42,6 +47,7 @@ class HeldStore final : public RecordStore {
  private:
   Mutex mutex_;
   bool open_ = true;
+  std::atomic<bool> by_callers_{false};
   std::deque<std::pair<std::vector<v1::Record>, Done>> held_;
 };
 
@@ -86,6 +92,31 @@ TEST_CASE("DecisionLoop: steps run ahead of the disk, answers leave when it has 
   f.store->Release(absl::OkStatus());
   f.loop->Stop();
   CHECK(f.answers == 2);
+}
+
+TEST_CASE("DecisionLoop: when nothing is under way a caller decides, writes and delivers itself", "[loop]") {
+  Fixture f;
+  f.store->Release(absl::OkStatus());
+  f.store->WriteByCallers();
+  // Again until the loop's thread has done what came with its start.
+  CallId call = 0;
+  bool here = false;
+  for (; !here && call < 500; PauseFor(absl::Milliseconds(10))) {
+    f.store->Release(absl::OkStatus());
+    const int before = f.answers;
+    CHECK(f.loop->Decide(Submit(++call)));
+    here = f.answers == before + 1;
+  }
+  CHECK(here);
+  const int answered = f.answers;
+  f.store->Hold();
+  CHECK(f.loop->Decide(Submit(++call)));  // As when the store's thread writes: it does not wait for that.
+  CHECK(f.loop->Decide(Submit(++call)));
+  REQUIRE(f.WaitHeld(2));
+  CHECK(f.answers == answered);
+  f.store->Release(absl::OkStatus());
+  f.loop->Stop();
+  CHECK(f.answers == answered + 2);
 }
 
 TEST_CASE("DecisionLoop: what became durable before its end is delivered at the end", "[loop]") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/time/time.h"
 #include "runtime/base/mutex.h"
 #include "scheduler/core/events.h"
 
@@ -19,6 +20,8 @@ class EventLog {
  public:
   static constexpr int64_t kFileBytesMax = 16 << 20;
   static constexpr size_t kQueuedMax = 10'000;  // About 3 MB.
+  // How long an event waits for others to be written with: waking the thread costs more than the line.
+  static constexpr absl::Duration kCompanyMax = absl::Milliseconds(5);
 
   EventLog() : thread_([this] { WriteUntilClosed(); }) {}
   // Writes what is queued.

@@ -27,7 +27,7 @@ class HeadServer::Impl {
   Impl()
       : nodes_({[this](Event event) { return Post(std::move(event)); },
                 [this](const std::string& node, Monotonic at) { board_.NodeHeard(node, at); }}),
-        service_({[this](Event event) { return Post(std::move(event)); }, &calls_, &board_}) {}
+        service_({[this](Event event) { return loop_->Decide(std::move(event)); }, &calls_, &board_}) {}
   ~Impl() { Shutdown(); }
 
   absl::Status Start(std::unique_ptr<scheduler::RecordStore> store, HeadOptions options) {
@@ -37,6 +37,7 @@ class HeadServer::Impl {
     loop.cluster.head_loss_grace = options.head_loss_grace;
     loop.commit_timeout = options.commit_timeout;
     loop.deliver = [this](Action action) { std::visit([this](auto& a) { Deliver(std::move(a)); }, action); };
+    loop.delivered = [this] { nodes_.Flush(); };
     loop.on_fatal = [this, on_fatal = options.on_fatal](const absl::Status& status) {
       calls_.CloseAll();
       if (on_fatal) on_fatal(status);

@@ -3,6 +3,7 @@
 #include "scheduler/server/head_server.h"
 
 #include <catch2/catch.hpp>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 
@@ -87,28 +88,39 @@ struct Agent {
     v1::AgentToHead message;
     *message.mutable_register_node() = std::move(node);
     message.mutable_register_node()->set_node_id("n1");
-    message.mutable_register_node()->set_protocol_version(1);
+    message.mutable_register_node()->set_protocol_version(2);
     message.mutable_register_node()->mutable_resources()->set_cpus(4);
-    stream->Write(message);
+    Write(message);
   }
   ~Agent() {
     context.TryCancel();
     stream->Finish();
   }
   v1::HeadToAgent Read() {
-    v1::HeadToAgent message;
-    if (!stream->Read(&message)) FAIL("the stream ended: " << StatusText(FromGrpc(stream->Finish())));
+    v1::HeadMessages messages;
+    while (unread.empty()) {
+      if (!stream->Read(&messages)) FAIL("the stream ended: " << StatusText(FromGrpc(stream->Finish())));
+      unread.insert(unread.end(), messages.messages().begin(), messages.messages().end());
+    }
+    v1::HeadToAgent message = unread.front();
+    unread.pop_front();
     return message;
+  }
+  void Write(const v1::AgentToHead& message) {
+    v1::AgentMessages messages;
+    *messages.add_messages() = message;
+    stream->Write(messages);
   }
   void Exited(const v1::ActorIncarnation& actor, v1::ExitCause::Kind kind) {
     v1::AgentToHead message;
     *message.mutable_worker_exited()->mutable_actor() = actor;
     message.mutable_worker_exited()->mutable_cause()->set_kind(kind);
-    stream->Write(message);
+    Write(message);
   }
   grpc::ClientContext context;
   std::unique_ptr<v1::NodeControl::Stub> stub;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::AgentToHead, v1::HeadToAgent>> stream;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::AgentMessages, v1::HeadMessages>> stream;
+  std::deque<v1::HeadToAgent> unread;
 };
 
 TEST_CASE("HeadServer: a job from submit to its end, watched", "[head]") {
@@ -131,7 +143,7 @@ TEST_CASE("HeadServer: a job from submit to its end, watched", "[head]") {
   v1::AgentToHead ready;
   *ready.mutable_worker_ready()->mutable_address()->mutable_actor() = rollout;
   ready.mutable_worker_ready()->mutable_address()->set_endpoint("unix:/rollout");
-  agent.stream->Write(ready);
+  agent.Write(ready);
   REQUIRE(reader->Read(&update));
   CHECK(update.actors(0).state() == v1::ACTOR_READY);
   CHECK(update.actors(0).address().endpoint() == "unix:/rollout");

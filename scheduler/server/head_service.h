@@ -26,7 +26,7 @@ class HeadService final : public WaitingHeadService {
   static constexpr int64_t kLogLinesDefault = 10'000;
 
   struct Hooks {
-    std::function<bool(Event)> post;
+    std::function<bool(Event)> post;  // It may block for a commit (DecisionLoop::Decide).
     Calls* calls;
     ViewBoard* board;
   };

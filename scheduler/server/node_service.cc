@@ -9,16 +9,24 @@
 namespace troupe::scheduler {
 
 // One agent's stream. gRPC calls OnReadDone and OnWriteDone one at a time each; the mutex is between them and Send.
-class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead, v1::HeadToAgent> {
+class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentMessages, v1::HeadMessages> {
  public:
   Stream(NodeService* service, SessionId id) : service_(service), id_(id) {}
   void Begin() { StartRead(&incoming_); }
 
-  void Send(v1::HeadToAgent message) {
+  // True: it is the first that waits for a Flush.
+  bool Queue(v1::HeadToAgent message) {
     MutexLock lock(mutex_);
-    if (finished_ || closing_) return;
-    if (queue_.size() >= kQueuedMax) return FinishLocked(absl::ResourceExhaustedError("the agent reads too slowly"));
+    if (finished_ || closing_) return false;
+    if (queue_.size() >= kQueuedMax) {
+      FinishLocked(absl::ResourceExhaustedError("the agent reads too slowly"));
+      return false;
+    }
     queue_.push_back(std::move(message));
+    return queue_.size() == 1;
+  }
+  void Flush() {
+    MutexLock lock(mutex_);
     WriteNextLocked();
   }
 
@@ -34,13 +42,9 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
   void OnReadDone(bool ok) override {
     if (!ok) return Close(absl::OkStatus());
     Monotonic received = MonotonicNow();
-    if (incoming_.has_register_node()) node_id_ = incoming_.register_node().node_id();
-    if (incoming_.has_heartbeat()) {
-      v1::HeadToAgent reply;
-      reply.mutable_heartbeat_reply()->set_sequence(incoming_.heartbeat().sequence());
-      reply.mutable_heartbeat_reply()->set_term(service_->term_);
-      Send(std::move(reply));
-      service_->hooks_.node_heard(node_id_, received);
+    for (const v1::AgentToHead& message : incoming_.messages()) {
+      if (message.has_register_node()) node_id_ = message.register_node().node_id();
+      if (message.has_heartbeat()) AnswerHeartbeat(message.heartbeat(), received);
     }
     if (!service_->hooks_.post(FromNode{id_, std::move(incoming_), received})) {
       return Close(absl::UnavailableError("the head is overloaded or ends: dial again"));
@@ -53,7 +57,6 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
   void OnWriteDone(bool ok) override {
     MutexLock lock(mutex_);
     writing_ = false;
-    if (!queue_.empty()) queue_.pop_front();
     if (!ok) return FinishLocked(absl::UnavailableError("the stream broke"));
     WriteNextLocked();
   }
@@ -70,6 +73,15 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
   }
 
  private:
+  // At once: a heartbeat waits for no decision.
+  void AnswerHeartbeat(const v1::Heartbeat& heartbeat, Monotonic received) {
+    v1::HeadToAgent reply;
+    reply.mutable_heartbeat_reply()->set_sequence(heartbeat.sequence());
+    reply.mutable_heartbeat_reply()->set_term(service_->term_);
+    Queue(std::move(reply));
+    Flush();
+    service_->hooks_.node_heard(node_id_, received);
+  }
   void WriteNextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (writing_ || finished_) return;
     if (queue_.empty()) {
@@ -77,9 +89,12 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
       return;
     }
     writing_ = true;
-    grpc::WriteOptions options;
-    if (queue_.size() > 1) options.set_buffer_hint();  // Leaves with the next one.
-    StartWrite(&queue_.front(), options);
+    outgoing_.Clear();
+    for (size_t bytes = 0; !queue_.empty() && bytes < kBytesPerWrite; queue_.pop_front()) {
+      bytes += queue_.front().ByteSizeLong();
+      *outgoing_.add_messages() = std::move(queue_.front());
+    }
+    StartWrite(&outgoing_);
   }
   void FinishLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(finished_, true)) return;
@@ -88,19 +103,20 @@ class NodeService::Stream final : public grpc::ServerBidiReactor<v1::AgentToHead
 
   NodeService* const service_;
   const SessionId id_;
-  std::string node_id_;       // Of the read side.
-  v1::AgentToHead incoming_;  // Of the read side.
+  std::string node_id_;         // Of the read side.
+  v1::AgentMessages incoming_;  // Of the read side.
   Mutex mutex_;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status reason_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::HeadToAgent> queue_ ABSL_GUARDED_BY(mutex_);  // The first is being written.
+  std::deque<v1::HeadToAgent> queue_ ABSL_GUARDED_BY(mutex_);
+  v1::HeadMessages outgoing_ ABSL_GUARDED_BY(mutex_);  // Being written.
 };
 
 NodeService::~NodeService() { CloseAll(); }
 
-grpc::ServerBidiReactor<v1::AgentToHead, v1::HeadToAgent>* NodeService::Session(grpc::CallbackServerContext*) {
+grpc::ServerBidiReactor<v1::AgentMessages, v1::HeadMessages>* NodeService::Session(grpc::CallbackServerContext*) {
   std::shared_ptr<Stream> stream;
   bool closed = false;
   {
@@ -125,7 +141,12 @@ std::shared_ptr<NodeService::Stream> NodeService::Find(SessionId session) {
 }
 
 void NodeService::Send(SessionId session, v1::HeadToAgent message) {
-  if (std::shared_ptr<Stream> stream = Find(session)) stream->Send(std::move(message));
+  std::shared_ptr<Stream> stream = Find(session);
+  if (stream != nullptr && stream->Queue(std::move(message))) unflushed_.push_back(std::move(stream));
+}
+
+void NodeService::Flush() {
+  for (const std::shared_ptr<Stream>& stream : std::exchange(unflushed_, {})) stream->Flush();
 }
 
 void NodeService::Close(SessionId session, const absl::Status& reason) {

@@ -20,6 +20,7 @@ bool IsTerminal(v1::JobState state) {
 }
 
 void ViewBoard::Publish(const PublishJob& change) {
+  Watchers watchers;
   {
     MutexLock lock(mutex_);
     if (change.job == nullptr) {
@@ -34,11 +35,13 @@ void ViewBoard::Publish(const PublishJob& change) {
       entry.order = change.job->order();
       order_[entry.order] = change.job_id;
     }
+    watchers = WatchersOf(change.job_id);
   }
-  Notify(change.job_id);
+  for (const auto& changed : watchers) (*changed)();
 }
 
 void ViewBoard::Publish(const PublishActors& change) {
+  Watchers watchers;
   {
     MutexLock lock(mutex_);
     JobEntry& entry = jobs_[change.job_id];
@@ -46,8 +49,9 @@ void ViewBoard::Publish(const PublishActors& change) {
       const v1::ActorId& id = actor.address().actor().id();
       entry.actors[{id.role(), id.replica()}] = {actor, ++changes_};
     }
+    watchers = WatchersOf(change.job_id);
   }
-  Notify(change.job_id);
+  for (const auto& changed : watchers) (*changed)();
 }
 
 void ViewBoard::Publish(const PublishNode& change) {
@@ -150,16 +154,13 @@ absl::Status ViewBoard::NoSuch(const std::string& job_id) const ABSL_NO_THREAD_S
   return NoSuchJob(job_id, ids);
 }
 
-void ViewBoard::Notify(const std::string& job_id) {
-  std::vector<std::shared_ptr<std::function<void()>>> called;
-  {
-    MutexLock lock(mutex_);
-    auto [begin, end] = watchers_.equal_range(job_id);
-    for (auto it = begin; it != end; ++it) {
-      if (auto changed = it->second.lock()) called.push_back(std::move(changed));
-    }
+ViewBoard::Watchers ViewBoard::WatchersOf(const std::string& job_id) {
+  Watchers watchers;
+  auto [begin, end] = watchers_.equal_range(job_id);
+  for (auto it = begin; it != end; ++it) {
+    if (auto changed = it->second.lock()) watchers.push_back(std::move(changed));
   }
-  for (const auto& changed : called) (*changed)();
+  return watchers;
 }
 
 }  // namespace troupe::scheduler

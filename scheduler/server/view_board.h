@@ -64,7 +64,8 @@ class ViewBoard {
     Monotonic heard;
   };
   absl::Status NoSuch(const std::string& job_id) const;
-  void Notify(const std::string& job_id);
+  using Watchers = std::vector<std::shared_ptr<std::function<void()>>>;
+  Watchers WatchersOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;

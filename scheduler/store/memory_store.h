@@ -25,6 +25,7 @@ class MemoryStore final : public RecordStore {
   void Append(std::vector<v1::Record> batch, Done done) override {
     queue_.push_back({std::move(batch), std::nullopt, std::move(done)});
   }
+  void Write(Writer) override {}  // The simulation says when: CommitNext.
   void Snapshot(v1::ClusterSnapshot snapshot, Done done) override {
     queue_.push_back({{}, std::move(snapshot), std::move(done)});
   }

@@ -31,9 +31,14 @@ class RecordStore {
   // Once, before the first Append. DATA_LOSS: what is there is damaged; the message says what and what to do.
   virtual absl::StatusOr<Contents> Load() = 0;
 
-  // Returns at once. `done` is called once, on the store's thread, in order; RESOURCE_EXHAUSTED: no space left. An
-  // empty batch is allowed: its `done` waits for those before it.
+  // Queues a batch for the next Write. `done` is called once, on the thread that writes, in order; RESOURCE_EXHAUSTED:
+  // no space left. An empty batch is allowed: its `done` waits for those before it.
   virtual void Append(std::vector<v1::Record> batch, Done done) = 0;
+
+  // Has what was appended written, as few commits as can be. kStore: by a thread of the store's; returns at once.
+  // kCaller: before it returns, which saves the way to another thread and back; as kStore when one is writing already.
+  enum class Writer { kStore, kCaller };
+  virtual void Write(Writer writer) = 0;
 
   // Takes the place of every record appended so far. Ordered with the appends; a failure is one of a batch.
   virtual void Snapshot(v1::ClusterSnapshot snapshot, Done done) = 0;

@@ -35,22 +35,30 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   return database;
 }
 
-SqliteDatabase::~SqliteDatabase() { sqlite3_close(database_); }
+SqliteDatabase::~SqliteDatabase() {
+  for (const auto& [sql, statement] : prepared_) sqlite3_finalize(statement);
+  sqlite3_close(database_);
+}
 
 absl::Status SqliteDatabase::Execute(const std::string& sql) {
   int code = sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : ErrorOf(code);
 }
 
-absl::Status SqliteDatabase::Run(const std::string& sql, int64_t first, int64_t second, std::string_view blob) {
-  TROUPE_ASSIGN_OR_RETURN(sqlite3_stmt * raw, Prepare(sql));
-  Statement statement(raw);
+absl::Status SqliteDatabase::Run(const char* sql, int64_t first, int64_t second, std::string_view blob) {
+  sqlite3_stmt*& raw = prepared_[sql];
+  if (raw == nullptr) {
+    TROUPE_ASSIGN_OR_RETURN(raw, Prepare(sql));
+  }
   int parameters = sqlite3_bind_parameter_count(raw);
   if (parameters >= 1) sqlite3_bind_int64(raw, 1, first);
   if (parameters >= 2) sqlite3_bind_int64(raw, 2, second);
   if (parameters >= 3) sqlite3_bind_blob64(raw, 3, blob.data(), blob.size(), SQLITE_STATIC);
   int code = sqlite3_step(raw);
-  return code == SQLITE_DONE || code == SQLITE_ROW ? absl::OkStatus() : ErrorOf(code);
+  absl::Status status = code == SQLITE_DONE || code == SQLITE_ROW ? absl::OkStatus() : ErrorOf(code);
+  sqlite3_reset(raw);
+  sqlite3_clear_bindings(raw);
+  return status;
 }
 
 absl::Status SqliteDatabase::Query(const std::string& sql, const Row& row) {

@@ -106,6 +106,22 @@ class Store final : public RecordStore {
   }
   void Snapshot(v1::ClusterSnapshot snapshot, Done done) override { Queue({{}, std::move(snapshot), std::move(done)}); }
 
+  void Write(Writer writer) override {
+    bool here = false;
+    {
+      MutexLock lock(mutex_);
+      if (queue_.empty()) return;
+      wanted_ = true;
+      here = writer == Writer::kCaller && !writing_;
+      writing_ = writing_ || here;
+    }
+    if (!here) return work_.NotifyAll();
+    WriteQueued();
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (wanted_ || closing_) work_.NotifyAll();
+  }
+
  private:
   struct Work {
     std::vector<v1::Record> records;
@@ -116,40 +132,50 @@ class Store final : public RecordStore {
   void Queue(Work work) {
     MutexLock lock(mutex_);
     queue_.push_back(std::move(work));
-    work_.NotifyAll();
   }
 
   void WriteUntilClosed() {
-    absl::Status failed;
     for (;;) {
-      std::vector<Work> batch;
       {
         MutexLock lock(mutex_);
         work_.WaitUntil(lock, Monotonic::Infinite(),
-                        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return closing_ || !queue_.empty(); });
-        if (queue_.empty()) return;
-        while (!queue_.empty() && batch.size() < kBatchesPerCommitMax) {
-          batch.push_back(std::move(queue_.front()));
-          queue_.pop_front();
-        }
+                        [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !writing_ && (closing_ || wanted_); });
+        if (queue_.empty() && closing_) return;
+        writing_ = true;
       }
-      if (failed.ok()) failed = Commit(batch);
-      for (Work& work : batch) work.done(failed);
+      WriteQueued();
+      MutexLock lock(mutex_);
+      writing_ = false;
     }
+  }
+
+  // Requires: the calling thread has set writing_.
+  void WriteQueued() {
+    std::vector<Work> batch;
+    {
+      MutexLock lock(mutex_);
+      while (!queue_.empty() && batch.size() < kBatchesPerCommitMax) {
+        batch.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+      }
+      if (queue_.empty()) wanted_ = false;
+    }
+    if (failed_.ok()) failed_ = Commit(batch);
+    for (Work& work : batch) work.done(failed_);
   }
 
   absl::Status Commit(const std::vector<Work>& batch) {
     bool nothing = true;
     for (const Work& work : batch) nothing = nothing && work.records.empty() && !work.snapshot;
     if (nothing) return absl::OkStatus();
-    TROUPE_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
-    absl::Status status = Write(batch);
-    if (status.ok()) status = database_->Execute("COMMIT");
+    TROUPE_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
+    absl::Status status = Insert(batch);
+    if (status.ok()) status = database_->Run("COMMIT");
     if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
     return status;
   }
 
-  absl::Status Write(const std::vector<Work>& batch) {
+  absl::Status Insert(const std::vector<Work>& batch) {
     std::string data;
     for (const Work& work : batch) {
       for (const v1::Record& record : work.records) {
@@ -170,10 +196,15 @@ class Store final : public RecordStore {
   FileLock lock_;
   std::unique_ptr<SqliteDatabase> database_;
   const std::string path_;
-  int64_t last_sequence_ = 0;  // Of the writer thread once it runs.
+  // Of the thread that writes.
+  int64_t last_sequence_ = 0;
+  absl::Status failed_;
+
   Mutex mutex_;
   ConditionVariable work_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;    // Some thread is.
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = false;     // Write was called for what is queued.
   std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);  // Bounded by the head: it runs a limited number of steps ahead.
   std::thread writer_;
 };

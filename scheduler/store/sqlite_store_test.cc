@@ -36,6 +36,7 @@ v1::Record Numbered(uint64_t number, const std::string& name = "x") {
 absl::Status AppendAndWait(RecordStore& store, std::vector<v1::Record> batch) {
   std::promise<absl::Status> done;
   store.Append(std::move(batch), [&](absl::Status status) { done.set_value(status); });
+  store.Write(RecordStore::Writer::kStore);
   return done.get_future().get();
 }
 
@@ -56,6 +57,21 @@ TEST_CASE("SqliteStore: what was appended is there after it was opened again", "
   auto store = SqliteStore::Open(folder.path).value();
   CHECK(Orders(store->Load().value()) == std::vector<uint64_t>{1, 2, 3});
   CHECK(AppendAndWait(*store, {Numbered(4)}).ok());
+}
+
+TEST_CASE("SqliteStore: its caller may write, with all that was appended before", "[store]") {
+  Folder folder;
+  {
+    auto store = SqliteStore::Open(folder.path).value();
+    REQUIRE(store->Load().ok());
+    std::vector<int> done;
+    store->Append({Numbered(1)}, [&](const absl::Status& status) { done.push_back(status.ok() ? 1 : -1); });
+    store->Append({Numbered(2)}, [&](const absl::Status& status) { done.push_back(status.ok() ? 2 : -2); });
+    CHECK(done.empty());
+    store->Write(RecordStore::Writer::kCaller);
+    CHECK(done == std::vector<int>{1, 2});
+  }
+  CHECK(Orders(SqliteStore::Open(folder.path).value()->Load().value()) == std::vector<uint64_t>{1, 2});
 }
 
 TEST_CASE("SqliteStore: a snapshot takes the place of the records before it", "[store]") {
@@ -158,6 +174,7 @@ TEST_CASE("SqliteStore: a full disk is a clear error, for every later batch too,
       snapshot.set_last_order(last);
       store->Snapshot(snapshot, [](absl::Status) {});
     }
+    store->Write(next % 2 == 0 ? RecordStore::Writer::kCaller : RecordStore::Writer::kStore);
     if (next % 30 == 1) PauseFor(absl::Milliseconds(1));
   }
 }

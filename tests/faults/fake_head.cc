@@ -8,6 +8,15 @@
 #include "runtime/env/clock.h"
 
 namespace troupe::tests {
+namespace {
+
+void Write(const v1::HeadToAgent& message, grpc::ServerReaderWriter<v1::HeadMessages, v1::AgentMessages>& stream) {
+  v1::HeadMessages messages;
+  *messages.add_messages() = message;
+  stream.Write(messages);
+}
+
+}  // namespace
 
 void FakeHead::Start() {
   absl::StatusOr<std::unique_ptr<RpcServer>> server =
@@ -31,8 +40,10 @@ void FakeHead::SetWelcome(uint64_t term, uint64_t node_incarnation) {
 }
 
 grpc::Status FakeHead::Session(grpc::ServerContext*, Stream* stream) {
-  v1::AgentToHead message;
-  while (stream->Read(&message)) Handle(message, *stream);
+  v1::AgentMessages messages;
+  while (stream->Read(&messages)) {
+    for (const v1::AgentToHead& message : messages.messages()) Handle(message, *stream);
+  }
   MutexLock lock(mutex_);
   if (stream_ == stream) stream_ = nullptr;
   return grpc::Status::OK;
@@ -57,11 +68,11 @@ void FakeHead::Handle(const v1::AgentToHead& message, Stream& stream) {
     *answer.mutable_acknowledge_exit()->mutable_actor() = message.worker_exited().actor();
   }
   if (!message.has_heartbeat()) heard_.push_back(message);
-  if (answer.message_case() != v1::HeadToAgent::MESSAGE_NOT_SET) stream.Write(answer);
+  if (answer.message_case() != v1::HeadToAgent::MESSAGE_NOT_SET) Write(answer, stream);
   for (const v1::WorkerExited& exited : message.register_node().unacknowledged_exits()) {
     v1::HeadToAgent acknowledge;
     *acknowledge.mutable_acknowledge_exit()->mutable_actor() = exited.actor();
-    stream.Write(acknowledge);
+    Write(acknowledge, stream);
   }
   changed_.NotifyAll();
 }
@@ -69,7 +80,7 @@ void FakeHead::Handle(const v1::AgentToHead& message, Stream& stream) {
 void FakeHead::Send(const v1::HeadToAgent& message) {
   MutexLock lock(mutex_);
   REQUIRE(stream_ != nullptr);
-  stream_->Write(message);
+  Write(message, *stream_);
 }
 
 void FakeHead::StartWorker(const ActorLife& actor, const std::string& behaviour, const std::string& output_dir,

@@ -42,10 +42,10 @@ class FakeHead : public v1::NodeControl::Service {
   int heartbeats();
 
   grpc::Status Session(grpc::ServerContext* context,
-                       grpc::ServerReaderWriter<v1::HeadToAgent, v1::AgentToHead>* stream) override;
+                       grpc::ServerReaderWriter<v1::HeadMessages, v1::AgentMessages>* stream) override;
 
  private:
-  using Stream = grpc::ServerReaderWriter<v1::HeadToAgent, v1::AgentToHead>;
+  using Stream = grpc::ServerReaderWriter<v1::HeadMessages, v1::AgentMessages>;
   void Handle(const v1::AgentToHead& message, Stream& stream);
   void Send(const v1::HeadToAgent& message);
   bool WaitUntil(const std::function<bool()>& condition);

@@ -23,6 +23,7 @@ void SimHead::Start() {
   Require(!up(), "the simulation starts a head once");
   ++life_;
   stepped_down_ = committing_ = false;
+  decisions_in_flight_ = 0;
   stalled_until_ = Monotonic();
   store_ = std::make_unique<scheduler::MemoryStore>(&disk_);
   scheduler::RecordStore::Contents contents = store_->Load().value();
@@ -57,17 +58,18 @@ void SimHead::Deliver(scheduler::Event event) {
   if (auto* message = std::get_if<scheduler::FromNode>(&event)) {
     message->received = simulator_->now();
     auto link = links_.find(message->session);
-    if (message->message.has_heartbeat() && link != links_.end()) {
+    const v1::AgentToHead& said = message->messages.messages(0);  // Links carry one at a time.
+    if (said.has_heartbeat() && link != links_.end()) {
       v1::HeadToAgent reply;
-      reply.mutable_heartbeat_reply()->set_sequence(message->message.heartbeat().sequence());
+      reply.mutable_heartbeat_reply()->set_sequence(said.heartbeat().sequence());
       reply.mutable_heartbeat_reply()->set_term(cluster_->term());
       link->second->ToNode(std::move(reply));
     }
   }
   if (Tracing() && std::holds_alternative<scheduler::FromNode>(event)) {
     const auto& from = std::get<scheduler::FromNode>(event);
-    if (!from.message.has_heartbeat()) {
-      Trace(simulator_->now(), "head gets " + std::to_string(from.session) + " " + from.message.ShortDebugString());
+    if (!from.messages.messages(0).has_heartbeat()) {
+      Trace(simulator_->now(), "head gets " + std::to_string(from.session) + " " + from.messages.ShortDebugString());
     }
   }
   Step(event);
@@ -98,23 +100,36 @@ void SimHead::Step(const scheduler::Event& event) {
     Check(before);
   }
   records_since_snapshot_ += static_cast<int64_t>(result.records.size());
-  std::vector<v1::Record> batch = result.records;
-  store_->Append(std::move(result.records), [this, life = life_, batch = std::move(batch),
-                                             actions = std::move(result.actions)](absl::Status status) mutable {
-    if (!status.ok()) {
-      stepped_down_ = stepped_down_ || life == life_;
-      return;
-    }
-    for (const v1::Record& record : batch) durable_.Apply(record);
-    if (life != life_ || stepped_down_) return;
-    for (scheduler::Action& action : actions) Act(std::move(action));
-  });
+  std::vector<scheduler::Action> at_once;
+  if (decisions_in_flight_ == 0) {
+    at_once.swap(result.observed);
+  } else {
+    Append({}, false, std::move(result.observed));
+  }
+  Append(std::move(result.records), result.decides, std::move(result.actions));
+  for (scheduler::Action& action : at_once) Act(std::move(action));
   if (records_since_snapshot_ >= kRecordsPerSnapshot) {
     records_since_snapshot_ = 0;
     store_->Snapshot(cluster_->state().ToSnapshot(), [](absl::Status) {});
   }
   CommitLater();
   TickLater();
+}
+
+void SimHead::Append(std::vector<v1::Record> records, bool decides, std::vector<scheduler::Action> actions) {
+  decisions_in_flight_ += decides;
+  std::vector<v1::Record> batch = records;
+  store_->Append(std::move(records), [this, life = life_, batch = std::move(batch), decides,
+                                      actions = std::move(actions)](const absl::Status& status) mutable {
+    if (!status.ok()) {
+      stepped_down_ = stepped_down_ || life == life_;
+      return;
+    }
+    for (const v1::Record& record : batch) durable_.Apply(record);
+    if (life != life_ || stepped_down_) return;
+    decisions_in_flight_ -= decides;
+    for (scheduler::Action& action : actions) Act(std::move(action));
+  });
 }
 
 void SimHead::Check(const ClusterState& before) {

@@ -48,6 +48,7 @@ class SimHead {
 
  private:
   void Step(const scheduler::Event& event);
+  void Append(std::vector<v1::Record> records, bool decides, std::vector<scheduler::Action> actions);
   void Check(const scheduler::ClusterState& before);
   void CommitLater();
   void TickLater();
@@ -62,6 +63,7 @@ class SimHead {
   scheduler::ClusterState replayed_;
   uint64_t life_ = 0;  // Callbacks of an older life do nothing.
   bool committing_ = false;
+  int decisions_in_flight_ = 0;
   bool slow_disk_ = false;
   bool stepped_down_ = false;
   Monotonic stalled_until_;

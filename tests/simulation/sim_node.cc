@@ -90,7 +90,9 @@ void SimNode::Dial() {
       world_->simulator, &cuts, id,
       Link::Ends{.at_head =
                      [head = world_->head, id](v1::AgentToHead m) {
-                       head->Deliver(scheduler::FromNode{id, std::move(m), {}});
+                       scheduler::FromNode event{id, {}, {}};
+                       *event.messages.add_messages() = std::move(m);
+                       head->Deliver(std::move(event));
                      },
                  .at_node =
                      [this, mine](const v1::HeadToAgent& m) {

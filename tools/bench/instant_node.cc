@@ -13,7 +13,7 @@ v1::AgentToHead Registration() {
   v1::AgentToHead message;
   v1::RegisterNode& registered = *message.mutable_register_node();
   registered.set_node_id("instant");
-  registered.set_protocol_version(1);
+  registered.set_protocol_version(2);
   registered.mutable_resources()->set_cpus(kCpus);
   return message;
 }
