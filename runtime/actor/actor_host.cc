@@ -11,6 +11,7 @@ void ActorHost::Add(std::shared_ptr<ActorCell> cell) {
   std::shared_ptr<ActorCell> replaced;  // Destroyed outside the lock.
   MutexLock lock(mutex_);
   auto [at, added] = cells_.insert(cell);
+  added_.fetch_add(1, std::memory_order_acq_rel);
   if (added) return;
   replaced = *at;
   cells_.erase(at);
@@ -38,10 +39,15 @@ std::shared_ptr<ActorCell> ActorHost::Find(const ActorPath& path) const {
   return found == cells_.end() ? nullptr : *found;
 }
 
-std::shared_ptr<internal::LocalDoor> ActorHost::DoorOf(const ActorLife& life) const {
+std::shared_ptr<ActorCell> ActorHost::CellOf(const ActorLife& life) const {
   MutexLock lock(mutex_);
   auto found = cells_.find(life.path);
-  return found == cells_.end() || (*found)->life() != life ? nullptr : (*found)->door();
+  return found == cells_.end() || (*found)->life() != life ? nullptr : *found;
+}
+
+std::shared_ptr<internal::LocalDoor> ActorHost::DoorOf(const ActorLife& life) const {
+  std::shared_ptr<ActorCell> cell = CellOf(life);
+  return cell == nullptr ? nullptr : cell->door();
 }
 
 ActorPlace ActorHost::Locate(ActorAddress address) const {

@@ -2,6 +2,8 @@
 // ActorHost: the actors that live in this process, by path. Checks the incarnation of every call before it reaches one.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
@@ -20,6 +22,11 @@ class ActorHost {
   void Remove(const ActorLife& life);
   // The incarnation of that replica that lives here; 0: none.
   uint64_t Living(const ActorPath& path) const;
+
+  // The cell of that life, if it lives here; else null.
+  std::shared_ptr<ActorCell> CellOf(const ActorLife& life) const;
+  // Counts what was added: as long as it stays, nothing lives here that did not before.
+  uint64_t added() const { return added_.load(std::memory_order_acquire); }
 
   // With the door, if that life lives here under that very address.
   ActorPlace Locate(ActorAddress address) const;
@@ -57,6 +64,7 @@ class ActorHost {
     }
   };
 
+  std::atomic<uint64_t> added_{0};
   mutable Mutex mutex_;
   absl::flat_hash_set<CellPtr, Hash, Same> cells_ ABSL_GUARDED_BY(mutex_);  // By path.
 };

@@ -99,9 +99,7 @@ ThreadPool::~ThreadPool() {
 
 Monotonic ThreadPool::Now() const { return MonotonicNow(); }
 
-bool ThreadPool::Passed(Monotonic deadline) const {
-  return MonotonicCoarse() + kMonotonicCoarse >= deadline && MonotonicNow() >= deadline;
-}
+bool ThreadPool::Passed(Monotonic deadline) const { return HasPassed(deadline); }
 
 void ThreadPool::AddThread(const std::shared_ptr<State>& state) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   ++state->running;
@@ -115,7 +113,7 @@ void ThreadPool::Run(const std::shared_ptr<State>& state) {
       MutexLock lock(state->mutex);
       while (true) {
         if (state->stopping) return;
-        if (state->NextTimer() <= MonotonicNow()) {
+        if (!state->timers.empty() && HasPassed(state->NextTimer())) {
           auto timer = state->timers.extract(state->timers.begin());
           state->timer_times.erase(timer.key().second);
           task = std::move(timer.mapped());

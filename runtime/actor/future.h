@@ -57,8 +57,8 @@ class FutureState : public FutureBase {
       if (waiting_ != nullptr) {
         observers.swap(waiting_->observers);
         waiting_->changed.NotifyAll();
-        if (waiting_->waker != nullptr) waiting_->waker->Wake();
       }
+      if (waker_ != nullptr) waker_->Wake();
     }
     for (auto& [id, observer] : observers) observer();
     if (callback) callback(std::move(result));

@@ -65,6 +65,7 @@ class FutureBase {
   // On this thread, whatever the thread is.
   bool WaitHere(Monotonic deadline) {
     if (call_ != nullptr) call_->WaitReading(*this, deadline);
+    if (IsSet()) return true;
     MutexLock lock(mutex_);
     return IsSet() || waiting().changed.WaitUntil(lock, deadline, [this] { return IsSet(); });
   }
@@ -92,13 +93,13 @@ class FutureBase {
   // `waker` is woken when it is set, until ClearWaker. False: it is set, or another one stands there.
   bool SetWaker(Waker* waker) {
     MutexLock lock(mutex_);
-    if (IsSet() || waiting().waker != nullptr) return false;
-    waiting().waker = waker;
+    if (IsSet() || waker_ != nullptr) return false;
+    waker_ = waker;
     return true;
   }
   void ClearWaker() {
     MutexLock lock(mutex_);
-    if (waiting_ != nullptr) waiting_->waker = nullptr;
+    waker_ = nullptr;
   }
 
   // Before the state is shared. `call` lives as long as this does.
@@ -113,7 +114,6 @@ class FutureBase {
     ConditionVariable changed;
     Observers observers;
     uint64_t observers_made = 0;
-    Waker* waker = nullptr;
   };
   Waiting& waiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (waiting_ == nullptr) waiting_ = std::make_unique<Waiting>();
@@ -122,6 +122,7 @@ class FutureBase {
 
   mutable Mutex mutex_;
   std::unique_ptr<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // Null: none so far.
+  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<bool> set_{false};                              // Changed under the mutex, when the result is there.
 
  private:

@@ -100,7 +100,7 @@ class Ref {
       if (door_ != nullptr) return CallLocally<kMethod>(std::forward<Args>(args)...);
     }
     using State = internal::CallState<typename Future<Result>::Result>;
-    auto state = std::make_shared<State>(router_, address_, kNeedsTurn);
+    auto state = MakePooled<State>(router_, address_, kNeedsTurn);
     Promise<Result> promise(state);
     Future<Result> future = promise.TakeFuture();
     TransitScope scope;  // The objects in the arguments are kept until the reply: they have arrived then.
@@ -127,7 +127,7 @@ class Ref {
       if (door_ != nullptr) {
         using Note = internal::LocalNote<T, kMethod>;
         absl::Status sent = Note::Deliver(
-            std::make_unique<Note>(MonotonicCoarse() + kCallTimeoutDefault, std::forward<Args>(args)...), *door_);
+            std::make_unique<Note>(DeadlineIn(kCallTimeoutDefault), std::forward<Args>(args)...), *door_);
         return sent.ok() ? sent : NotTaken<kMethod>(sent);
       }
     }
@@ -166,17 +166,13 @@ class Ref {
   friend bool operator==(const Ref& a, const Ref& b) { return a.address() == b.address(); }
 
  private:
-  // Below it, a deadline is taken from the exact clock.
-  static constexpr absl::Duration kLongTimeout = absl::Seconds(10);
-
   template <auto kMethod, typename... Args>
   auto CallLocally(Args&&... args) const -> Future<typename internal::MethodTraits<decltype(kMethod)>::Result> {
     using Traits = internal::MethodTraits<decltype(kMethod)>;
     static_assert(Traits::template kTakes<Args...>, "these are not the arguments of the method");
     absl::Duration timeout = std::min(timeout_.value_or(kCallTimeoutDefault), kCallTimeoutMax);
-    Monotonic now = timeout < kLongTimeout ? MonotonicNow() : MonotonicCoarse();
     auto call = MakePooled<internal::LocalCall<T, kMethod>>(std::shared_ptr<const internal::LocalDoor>(address_, door_),
-                                                            now + timeout, std::forward<Args>(args)...);
+                                                            DeadlineIn(timeout), std::forward<Args>(args)...);
     if (absl::Status taken = call->Deliver(*door_); !taken.ok()) call->Set(NotTaken<kMethod>(taken));
     return Future<typename Traits::Result>::OfState(std::move(call));
   }

@@ -38,12 +38,14 @@ class Callback<R(Args...)> {
   Callback(Callback&& other) noexcept : operations_(std::exchange(other.operations_, nullptr)) {
     if (operations_ != nullptr) operations_->move(other.bytes_, bytes_);
   }
-  Callback& operator=(Callback other) noexcept {
+  Callback& operator=(Callback&& other) noexcept {
+    if (this == &other) return *this;
     Reset();
     operations_ = std::exchange(other.operations_, nullptr);
     if (operations_ != nullptr) operations_->move(other.bytes_, bytes_);
     return *this;
   }
+  Callback& operator=(const Callback& other) { return *this = Callback(other); }
   ~Callback() { Reset(); }
 
   explicit operator bool() const { return operations_ != nullptr; }

@@ -14,6 +14,15 @@ Monotonic MonotonicNow();
 Monotonic MonotonicCoarse();
 inline constexpr absl::Duration kMonotonicCoarse = absl::Milliseconds(10);
 
+// Now plus `timeout`, by the coarse clock where the timeout is so long that it makes no difference.
+inline Monotonic DeadlineIn(absl::Duration timeout) {
+  constexpr absl::Duration kLongTimeout = absl::Seconds(10);
+  return (timeout < kLongTimeout ? MonotonicNow() : MonotonicCoarse()) + timeout;
+}
+
+// Whether `when` is over; at the coarse clock's cost where it is far.
+inline bool HasPassed(Monotonic when) { return MonotonicCoarse() + kMonotonicCoarse >= when && MonotonicNow() >= when; }
+
 // The wall clock. It may jump by any amount at any time.
 absl::Time WallNow();
 

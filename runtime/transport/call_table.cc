@@ -12,28 +12,27 @@ constexpr size_t kDeadlinesMin = 4096;
 
 }  // namespace
 
-absl::StatusOr<uint64_t> CallTable::Add(OpenCall&& call) {
+absl::StatusOr<uint64_t> CallTable::Add(std::unique_ptr<OpenCall>& call) {
   if (calls_.size() >= limits_.calls_max) {
     return absl::ResourceExhaustedError(std::to_string(calls_.size()) + " calls of this process are open already");
   }
-  if (bytes_ + call.bytes > limits_.bytes_max) {
+  if (bytes_ + call->bytes > limits_.bytes_max) {
     return absl::ResourceExhaustedError("the open calls of this process hold " + std::to_string(bytes_) + " of " +
                                         std::to_string(limits_.bytes_max) + " bytes");
   }
-  call.id = next_id_++;
-  bytes_ += call.bytes;
-  AddDeadline(call.deadline, call.id);
-  uint64_t id = call.id;
+  const uint64_t id = call->id = next_id_++;
+  bytes_ += call->bytes;
+  AddDeadline(call->deadline, id);
   calls_.emplace(id, std::move(call));
   return id;
 }
 
-std::optional<OpenCall> CallTable::Take(uint64_t id) {
+std::unique_ptr<OpenCall> CallTable::Take(uint64_t id) {
   auto found = calls_.find(id);
-  if (found == calls_.end()) return std::nullopt;
-  OpenCall call = std::move(found->second);
+  if (found == calls_.end()) return nullptr;
+  std::unique_ptr<OpenCall> call = std::move(found->second);
   calls_.erase(found);
-  bytes_ -= call.bytes;
+  bytes_ -= call->bytes;
   return call;
 }
 
@@ -41,12 +40,12 @@ void CallTable::PutBack(OpenCall call) {
   bytes_ += call.bytes;
   AddDeadline(call.deadline, call.id);
   uint64_t id = call.id;
-  calls_.emplace(id, std::move(call));
+  calls_.emplace(id, std::make_unique<OpenCall>(std::move(call)));
 }
 
 const OpenCall* CallTable::Find(uint64_t id) const {
   auto found = calls_.find(id);
-  return found == calls_.end() ? nullptr : &found->second;
+  return found == calls_.end() ? nullptr : found->second.get();
 }
 
 std::vector<OpenCall> CallTable::TakeExpired(Monotonic now) {
@@ -55,7 +54,7 @@ std::vector<OpenCall> CallTable::TakeExpired(Monotonic now) {
     auto [deadline, id] = deadlines_.front();
     PopDeadline();
     const OpenCall* call = Find(id);
-    if (call != nullptr && call->deadline == deadline) taken.push_back(*Take(id));
+    if (call != nullptr && call->deadline == deadline) taken.push_back(std::move(*Take(id)));
   }
   return taken;
 }
@@ -73,7 +72,7 @@ void CallTable::PopDeadline() const {
 
 void CallTable::DropStaleDeadlines() {
   deadlines_.clear();
-  for (const auto& [id, call] : calls_) deadlines_.emplace_back(call.deadline, id);
+  for (const auto& [id, call] : calls_) deadlines_.emplace_back(call->deadline, id);
   std::make_heap(deadlines_.begin(), deadlines_.end(), std::greater<>());
 }
 
@@ -81,11 +80,11 @@ template <typename Predicate>
 std::vector<OpenCall> CallTable::TakeIf(Predicate predicate) {
   std::vector<uint64_t> ids;
   for (const auto& [id, call] : calls_) {
-    if (predicate(call)) ids.push_back(id);
+    if (predicate(*call)) ids.push_back(id);
   }
   std::sort(ids.begin(), ids.end());
   std::vector<OpenCall> taken;
-  for (uint64_t id : ids) taken.push_back(*Take(id));
+  for (uint64_t id : ids) taken.push_back(std::move(*Take(id)));
   return taken;
 }
 

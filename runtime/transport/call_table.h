@@ -6,17 +6,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "runtime/actor/call_router.h"
 #include "runtime/actor/stream_sink.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/monotonic.h"
+#include "runtime/base/small_pool.h"
 #include "runtime/transport/envelope.h"
 
 namespace troupe {
@@ -27,7 +27,7 @@ struct CallTableLimits {
       (1 << 30) + (256 << 20);  // Of arguments that wait for an answer: the largest, and others beside it.
 };
 
-struct OpenCall {
+struct OpenCall : SmallPooled {
   uint64_t id = 0;      // Given by Add; grows.
   uint64_t stream = 0;  // Of the connection it was sent on; 0: within the process.
   std::shared_ptr<const CallRoute> route;
@@ -49,10 +49,11 @@ class CallTable {
  public:
   explicit CallTable(CallTableLimits limits = {}) : limits_(limits) {}
 
-  // The call's id. RESOURCE_EXHAUSTED: too many are open; `call` is untouched.
-  absl::StatusOr<uint64_t> Add(OpenCall&& call);
+  // The call's id. RESOURCE_EXHAUSTED: too many are open; `call` is still the caller's.
+  absl::StatusOr<uint64_t> Add(std::unique_ptr<OpenCall>& call);
 
-  std::optional<OpenCall> Take(uint64_t id);
+  // Null when it is not open.
+  std::unique_ptr<OpenCall> Take(uint64_t id);
   // A call that was taken and goes on, on another stream, under its id.
   void PutBack(OpenCall call);
   // Null when it is not open. Valid until the next change.
@@ -79,7 +80,7 @@ class CallTable {
   const CallTableLimits limits_;
   uint64_t next_id_ = 1;
   size_t bytes_ = 0;
-  std::unordered_map<uint64_t, OpenCall> calls_;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<OpenCall>> calls_;
   // A heap with the soonest first. Most calls end sooner: theirs are found not to be open when they come up, or when
   // the heap is made anew.
   mutable std::vector<std::pair<Monotonic, uint64_t>> deadlines_;

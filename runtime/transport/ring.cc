@@ -191,11 +191,12 @@ void RingEnd::Sleep(uint32_t who, Monotonic deadline) {
   uint32_t seen = bell();
   if (!LeaveTo(who)) return;
   WaitForBell(seen, who, std::min(deadline, MonotonicNow() + kSleepMax));
-  LeaveTo(0);
+  LeaveToNobody();
 }
 
 bool RingEnd::LeaveTo(uint32_t who) {
-  mine_.asleep.store(who, std::memory_order_seq_cst);
+  // The other side looks at it after each of its writes: what is there already is not written once more.
+  if (mine_.asleep.load(std::memory_order_seq_cst) != who) mine_.asleep.store(who, std::memory_order_seq_cst);
   return !HasWork();
 }
 

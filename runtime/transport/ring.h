@@ -90,6 +90,10 @@ class RingEnd {
   // Says that `who` sleeps now, or will without a further look, and is to be woken; 0: nobody. False: there is
   // something to do.
   bool LeaveTo(uint32_t who);
+  // LeaveTo(0), of one that looks anyway.
+  void LeaveToNobody() {
+    if (mine_.asleep.load(std::memory_order_relaxed) != 0) mine_.asleep.store(0, std::memory_order_relaxed);
+  }
   // The second half of Sleep: for the one that LeaveTo named. `seen`: bell() before LeaveTo. The other side can make it
   // miss a wake, so somebody has to WakeOwn(who) every kSleepMax; without a deadline it costs half of one with.
   uint32_t bell() const { return mine_.bell.load(std::memory_order_seq_cst); }

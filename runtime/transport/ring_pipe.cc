@@ -83,7 +83,7 @@ bool RingPipe::TakeReading() {
   wanted_ = wanted_ || reading_;
   if (reading_) return false;
   reading_ = true;
-  end_->LeaveTo(0);
+  end_->LeaveToNobody();
   return true;
 }
 

@@ -137,10 +137,10 @@ bool RingPipe::ReadUntil(Done done, Monotonic deadline) {
   while (true) {
     uint32_t seen = end_->bell();  // Before `done` is asked: who wakes this thread later changes it.
     ReadOnce();
-    if (done() || ended_.load() || MonotonicNow() >= deadline) break;
+    if (done() || ended_.load() || HasPassed(deadline)) break;
     if (end_->Spin(options_.spin) || !end_->LeaveTo(RingEnd::kCaller)) continue;
     end_->WaitForBell(seen, RingEnd::kCaller, deadline);
-    end_->LeaveTo(0);
+    end_->LeaveToNobody();
   }
   reading_here_ = before;
   reads_by_others_.fetch_add(1, std::memory_order_relaxed);

@@ -98,7 +98,7 @@ absl::Status ServerSession::TakeTransfer(Envelope&& envelope) {
     SendOut(*std::move(out));
   }
   for (auto& [reply, why] : refused) {
-    Reply(reply.call_id, CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the result: " + MessageOf(why)));
+    Reply(reply.call_id, false, CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the result: " + MessageOf(why)));
   }
   return absl::OkStatus();
 }
@@ -141,11 +141,11 @@ absl::Status ServerSession::TakeCall(Envelope&& envelope) {
   IncomingCall incoming;
   incoming.method = envelope.route->method;
   incoming.arguments = std::move(envelope.bytes);
-  incoming.deadline = MonotonicNow() + std::clamp(envelope.timeout, absl::ZeroDuration(), kCallTimeoutMax);
+  incoming.deadline = DeadlineIn(std::clamp(envelope.timeout, absl::ZeroDuration(), kCallTimeoutMax));
   if (uint64_t id = envelope.call_id; id != 0) {  // Else one way.
     incoming.key = {this, id};
-    incoming.reply = [self = shared_from_this(), id](absl::StatusOr<std::string> result) {
-      self->Reply(id, std::move(result));
+    incoming.reply = [self = shared_from_this(), id, streams = envelope.streams](absl::StatusOr<std::string> result) {
+      self->Reply(id, streams, std::move(result));
     };
     if (envelope.streams) incoming.sink = OpenStream(id, {envelope.items, envelope.item_bytes});
   } else if (envelope.streams) {
@@ -153,19 +153,31 @@ absl::Status ServerSession::TakeCall(Envelope&& envelope) {
   }
   if (envelope.repeats) {
     if (envelope.call_id == 0 || envelope.streams) return absl::InvalidArgumentError("what cannot be repeated");
-    DeliverOnce({envelope.caller, envelope.number}, envelope.route->target, incoming);
+    DeliverOnce({envelope.caller, envelope.number}, envelope.route, incoming);
     return absl::OkStatus();
   }
-  host_.Deliver(envelope.route->target, std::move(incoming));
+  Deliver(envelope.route, std::move(incoming));
   return absl::OkStatus();
 }
 
-void ServerSession::DeliverOnce(const ReplyBook::Key& key, const ActorLife& target, IncomingCall& call) {
+void ServerSession::Deliver(const std::shared_ptr<const CallRoute>& route, IncomingCall call) {
+  if (route != last_route_) {
+    last_route_ = route;
+    last_cell_ = host_.CellOf(route->target);
+  }
+  std::shared_ptr<ActorCell> cell = last_cell_.lock();
+  if (cell != nullptr && cell->TryDeliver(call).ok()) return;
+  last_route_ = nullptr;
+  host_.Deliver(route->target, std::move(call));  // It says why not.
+}
+
+void ServerSession::DeliverOnce(const ReplyBook::Key& key, const std::shared_ptr<const CallRoute>& route,
+                                IncomingCall& call) {
   MutexLock order(book_->order_mutex);
   uint64_t& newest = book_->newest[key.first];
   if (number_ < newest) return;  // The caller sends it again on a later session, and listens there.
   newest = number_;
-  if (BeginOnce(key, call)) host_.Deliver(target, std::move(call));
+  if (BeginOnce(key, call)) Deliver(route, std::move(call));
 }
 
 bool ServerSession::BeginOnce(const ReplyBook::Key& key, IncomingCall& call) {
@@ -258,9 +270,9 @@ absl::Status ServerSession::TooLarge(const std::string& what, size_t bytes) cons
                                                             std::to_string(limits_.payload_bytes_max) + " allowed");
 }
 
-void ServerSession::Reply(uint64_t call_id, absl::StatusOr<std::string> result) {
+void ServerSession::Reply(uint64_t call_id, bool streams, absl::StatusOr<std::string> result) {
   if (result.ok() && result->size() > limits_.payload_bytes_max) result = TooLarge("the result", result->size());
-  {
+  if (streams) {
     MutexLock lock(mutex_);
     auto found = streams_.find(call_id);
     if (found != streams_.end()) {

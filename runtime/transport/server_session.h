@@ -96,19 +96,21 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   };
 
   absl::Status TakeCall(Envelope&& envelope);
+  // To the actor, or answers.
+  void Deliver(const std::shared_ptr<const CallRoute>& route, IncomingCall call);
   absl::Status TakeTransfer(Envelope&& envelope);
   absl::Status TakePayload(Envelope& envelope);
   // A reply or an item: those of a call keep their order.
   void Send(Envelope&& envelope);
   void SendOut(PayloadSender::Out&& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(transfer_mutex_);
-  void DeliverOnce(const ReplyBook::Key& key, const ActorLife& target, IncomingCall& call);
+  void DeliverOnce(const ReplyBook::Key& key, const std::shared_ptr<const CallRoute>& route, IncomingCall& call);
   // Whether this call is to run now; if not, its reply is sent, or will be.
   bool BeginOnce(const ReplyBook::Key& key, IncomingCall& call);
   std::shared_ptr<StreamSink> OpenStream(uint64_t call_id, StreamWindow window);
   std::shared_ptr<StreamSink> SinkOf(uint64_t call_id);
   void Item(uint64_t call_id, std::string item);
   absl::Status TooLarge(const std::string& what, size_t bytes) const;
-  void Reply(uint64_t call_id, absl::StatusOr<std::string> result);
+  void Reply(uint64_t call_id, bool streams, absl::StatusOr<std::string> result);
 
   CallReceiver& receiver_;  // Until Ended.
   ActorHost& host_;         // Until Ended.
@@ -117,6 +119,10 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   const std::shared_ptr<FrameChannel> channel_;
   const Connection connection_;
   const uint64_t number_;
+
+  // Whom the last call went to, which the next one often goes to as well. Of the thread that brings envelopes.
+  std::shared_ptr<const CallRoute> last_route_;
+  std::weak_ptr<ActorCell> last_cell_;
 
   Mutex mutex_;
   std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.

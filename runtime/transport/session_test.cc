@@ -19,6 +19,13 @@ OpenCall Call(uint64_t stream, const std::string& role, uint64_t incarnation, in
   return call;
 }
 
+absl::StatusOr<uint64_t> AddTo(CallTable& table, OpenCall call) {
+  auto added = std::make_unique<OpenCall>(std::move(call));
+  absl::StatusOr<uint64_t> id = table.Add(added);
+  CHECK((added == nullptr) == id.ok());  // One that is refused stays the caller's.
+  return id;
+}
+
 std::vector<uint64_t> Ids(const std::vector<OpenCall>& calls) {
   std::vector<uint64_t> ids;
   for (const OpenCall& call : calls) ids.push_back(call.id);
@@ -27,16 +34,16 @@ std::vector<uint64_t> Ids(const std::vector<OpenCall>& calls) {
 
 TEST_CASE("CallTable: a call is taken out once, by whichever reason comes first", "[session]") {
   CallTable table;
-  uint64_t a = table.Add(Call(1, "x", 1, 10)).value();
-  uint64_t b = table.Add(Call(1, "x", 2, 20)).value();
-  uint64_t c = table.Add(Call(2, "y", 1, 5)).value();
-  uint64_t d = table.Add(Call(2, "x", 3, 30)).value();
+  uint64_t a = AddTo(table, Call(1, "x", 1, 10)).value();
+  uint64_t b = AddTo(table, Call(1, "x", 2, 20)).value();
+  uint64_t c = AddTo(table, Call(2, "y", 1, 5)).value();
+  uint64_t d = AddTo(table, Call(2, "x", 3, 30)).value();
   CHECK(table.NextDeadline() == At(5));
   CHECK(table.TakeExpired(At(4)).empty());
   CHECK(Ids(table.TakeExpired(At(5))) == std::vector<uint64_t>{c});
   // The death of life 2 ends calls to life 1 too, and not those to life 3.
   CHECK(Ids(table.TakeTarget({{JobId("j"), "x", 0}, 2})) == std::vector<uint64_t>{a, b});
-  CHECK_FALSE(table.Take(a).has_value());
+  CHECK(table.Take(a) == nullptr);
   CHECK(table.TakeStream(1).empty());
   CHECK(table.NextDeadline() == At(30));
   CHECK(Ids(table.TakeStream(2)) == std::vector<uint64_t>{d});
@@ -80,12 +87,12 @@ TEST_CASE("ReplyBook: a repeat of a call waits for its reply or gets it, until t
 
 TEST_CASE("CallTable: it is bounded in calls and in bytes", "[session]") {
   CallTable table({.calls_max = 2, .bytes_max = 100});
-  REQUIRE(table.Add(Call(1, "x", 1, 1, 60)).ok());
-  CHECK(table.Add(Call(1, "x", 1, 1, 41)).status().code() == absl::StatusCode::kResourceExhausted);
-  REQUIRE(table.Add(Call(1, "x", 1, 1, 40)).ok());
-  CHECK(table.Add(Call(1, "x", 1, 1, 0)).status().code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(AddTo(table, Call(1, "x", 1, 1, 60)).ok());
+  CHECK(AddTo(table, Call(1, "x", 1, 1, 41)).status().code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(AddTo(table, Call(1, "x", 1, 1, 40)).ok());
+  CHECK(AddTo(table, Call(1, "x", 1, 1, 0)).status().code() == absl::StatusCode::kResourceExhausted);
   table.TakeExpired(At(1));
-  CHECK(table.Add(Call(1, "x", 1, 1, 100)).ok());
+  CHECK(AddTo(table, Call(1, "x", 1, 1, 100)).ok());
 }
 
 }  // namespace

@@ -100,74 +100,87 @@ Transport::~Transport() { Shutdown(); }
 
 grpc::Service* Transport::service() { return service_.get(); }
 
-absl::Status Transport::Refuse(const ActorAddress& target, size_t bytes) {
-  if (stopping_) return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "this process is stopping");
-  if (bytes > options_.payload_bytes_max) {
-    return CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the arguments have " + std::to_string(bytes) +
-                                                              " bytes, more than the " +
-                                                              std::to_string(options_.payload_bytes_max) + " allowed");
-  }
+absl::Status Transport::Refuse(const ActorAddress& target) const {
   bool restarted_here = target.endpoint.empty() && host_.Living(target.life.path) > target.life.incarnation;
   if (restarted_here) return absl::OkStatus();  // The host tells of the successor.
   const v1::ExitCause* cause = deaths_.CauseOf(target.life);
   return cause == nullptr ? absl::OkStatus() : DiedStatus(DeathText(target.life, *cause), *cause);
 }
 
+absl::Status Transport::FindWay(const ActorAddress& target, std::string_view method, size_t bytes, Way& way) {
+  if (stopping_) return CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "this process is stopping");
+  if (bytes > options_.payload_bytes_max) {
+    return CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the arguments have " + std::to_string(bytes) +
+                                                              " bytes, more than the " +
+                                                              std::to_string(options_.payload_bytes_max) + " allowed");
+  }
+  const uint64_t added_here = host_.added();
+  if (last_way_.Leads(target, method) && last_way_.added_here == added_here) {
+    way = last_way_;
+    return absl::OkStatus();
+  }
+  TROUPE_RETURN_IF_ERROR(Refuse(target));
+  way.route = routes_.Get(target.life, method);
+  if (IsHere(target)) return absl::OkStatus();
+  way.stream = StreamTo(target);
+  way.endpoint = target.endpoint;
+  way.added_here = added_here;
+  last_way_ = way;
+  return absl::OkStatus();
+}
+
 uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
   absl::Duration timeout = std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
-  bool here = IsHere(target);
-  OpenCall call;
-  call.deadline = MonotonicNow() + timeout;
-  call.bytes = outgoing.arguments.size();
-  call.reply = std::move(outgoing.reply);
-  bool streams = static_cast<bool>(outgoing.item);
-  if (streams && here) call.sink = std::make_shared<StreamSink>(std::move(outgoing.item), outgoing.window);
-  if (outgoing.retries > 0 && !here && !streams) {
-    call.retries_left = outgoing.retries;
-    call.acknowledges = true;
-    call.arguments = outgoing.arguments;
-  }
-  bool may_repeat = call.acknowledges;
-  if (streams && !here) call.item = std::make_shared<ItemCallback>(std::move(outgoing.item));
-  IncomingCall incoming = {{}, {}, call.deadline, nullptr, call.sink, {}};
-  std::shared_ptr<ClientStream> stream;
-  std::shared_ptr<const CallRoute> route;
+  std::unique_ptr<OpenCall> call(new OpenCall);
+  call->deadline = DeadlineIn(timeout);
+  call->bytes = outgoing.arguments.size();
+  call->reply = std::move(outgoing.reply);
+  const bool streams = static_cast<bool>(outgoing.item);
+  const Monotonic deadline = call->deadline;
+  std::shared_ptr<StreamSink> sink;
+  bool may_repeat = false;
+  Way way;
   absl::StatusOr<uint64_t> id;
   {
     MutexLock lock(mutex_);
-    absl::Status refused = Refuse(target, outgoing.arguments.size());
+    absl::Status refused = FindWay(target, outgoing.method, call->bytes, way);
     if (!refused.ok()) {
       id = refused;
     } else {
-      if (!here) stream = StreamTo(target);
-      call.stream = here ? 0 : stream->id();
-      call.route = route = routes_.Get(target.life, outgoing.method);
-      bool soonest = call.deadline < timer_at_;
-      id = calls_.Add(std::move(call));
+      const bool here = way.stream == nullptr;
+      if (streams && here) call->sink = sink = std::make_shared<StreamSink>(std::move(outgoing.item), outgoing.window);
+      if (streams && !here) call->item = std::make_shared<ItemCallback>(std::move(outgoing.item));
+      may_repeat = outgoing.retries > 0 && !here && !streams;
+      if (may_repeat) {
+        call->retries_left = outgoing.retries;
+        call->acknowledges = true;
+        call->arguments = outgoing.arguments;
+      }
+      call->stream = here ? 0 : way.stream->id();
+      call->route = way.route;
+      id = calls_.Add(call);
       if (!id.ok()) id = CallErrorStatus(v1::CallError::CALL_OVERLOADED, MessageOf(id.status()));
-      if (soonest) timer_changed_.NotifyAll();
+      if (deadline < timer_at_) timer_changed_.NotifyAll();
     }
   }
   if (!id.ok()) {
-    call.reply(id.status());
+    call->reply(id.status());
     return 0;
   }
-  if (here) {
-    incoming.method = std::move(outgoing.method);
-    incoming.arguments = std::move(outgoing.arguments);
-    incoming.key = {this, *id};
+  if (way.stream == nullptr) {
+    IncomingCall incoming = {std::move(outgoing.method), std::move(outgoing.arguments), deadline, nullptr, sink, {this, *id}};
     incoming.reply = [weak = weak_from_this(), id = *id](absl::StatusOr<std::string> result) {
       if (auto self = weak.lock()) self->Complete(id, std::move(result));
     };
     host_.Deliver(target.life, std::move(incoming));
     return *id;
   }
-  Envelope envelope = CallEnvelope(*id, std::move(route), std::move(outgoing.arguments), timeout);
+  Envelope envelope = CallEnvelope(*id, std::move(way.route), std::move(outgoing.arguments), timeout);
   envelope.streams = streams;
   envelope.items = outgoing.window.items;
   envelope.item_bytes = outgoing.window.bytes;
   if (may_repeat) SetRepeats(caller_id_, *id, envelope);
-  absl::Status sent = stream->Send(std::move(envelope));
+  absl::Status sent = way.stream->Send(std::move(envelope));
   // The stream's end, which is still to be told, sends what may be repeated again.
   bool sent_again = may_repeat && absl::IsUnavailable(sent);
   if (!sent.ok() && !sent_again) Complete(*id, NotSent(target.life, sent));
@@ -175,20 +188,17 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
 }
 
 absl::Status Transport::Send(const ActorAddress& target, std::string method, std::string arguments) {
-  bool here = IsHere(target);
-  std::shared_ptr<ClientStream> stream;
-  std::shared_ptr<const CallRoute> route;
+  Way way;
   {
     MutexLock lock(mutex_);
-    if (absl::Status refused = Refuse(target, arguments.size()); !refused.ok()) return refused;
-    if (!here) stream = StreamTo(target);
-    if (!here) route = routes_.Get(target.life, method);
+    TROUPE_RETURN_IF_ERROR(FindWay(target, method, arguments.size(), way));
   }
-  if (here) {
-    Monotonic deadline = MonotonicNow() + kCallTimeoutDefault;
+  if (way.stream == nullptr) {
+    Monotonic deadline = DeadlineIn(kCallTimeoutDefault);
     return host_.TryDeliver(target.life, {std::move(method), std::move(arguments), deadline, nullptr, nullptr, {}});
   }
-  absl::Status sent = stream->Send(CallEnvelope(0, std::move(route), std::move(arguments), kCallTimeoutDefault));
+  absl::Status sent =
+      way.stream->Send(CallEnvelope(0, std::move(way.route), std::move(arguments), kCallTimeoutDefault));
   return sent.ok() ? sent : NotSent(target.life, sent);
 }
 
@@ -199,12 +209,12 @@ bool Transport::IsHere(const ActorAddress& target) const {
 }
 
 void Transport::Cancel(uint64_t id) {
-  std::optional<OpenCall> call;
+  std::unique_ptr<OpenCall> call;
   {
     MutexLock lock(mutex_);
     call = calls_.Take(id);
   }
-  if (!call.has_value()) return;
+  if (call == nullptr) return;
   Abandon(*call);
   call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED, TextOf(*call->route) + " was cancelled; it may have run"));
 }
@@ -293,12 +303,12 @@ void Transport::Unwatch(uint64_t watch) {
 }
 
 void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
-  std::optional<OpenCall> call;
+  std::unique_ptr<OpenCall> call;
   {
     MutexLock lock(mutex_);
     call = calls_.Take(id);
   }
-  if (!call.has_value()) return;  // It was answered already: its deadline was over.
+  if (call == nullptr) return;  // It was answered already: its deadline was over.
   if (call->acknowledges) Acknowledge(*call);
   call->reply(std::move(result));
 }
@@ -318,6 +328,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   std::optional<std::vector<DeathBook::Told>> told;
   {
     MutexLock lock(mutex_);
+    last_way_ = {};
     told = deaths_.Record(life, cause);
     if (!told.has_value()) return;
     calls = calls_.TakeTarget(life);
@@ -338,6 +349,7 @@ void Transport::Shutdown() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
+    last_way_ = {};
     calls = calls_.TakeAll();
     for (auto& [endpoint, stream] : streams_) streams.push_back(stream);
     timer_changed_.NotifyAll();

@@ -112,7 +112,22 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   std::unique_ptr<TransportService> MakeService();
   TransferLimits Transfers() const;
   void List(v1::ListConnectionsResponse& response) const;
-  absl::Status Refuse(const ActorAddress& target, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How a call goes: to a mailbox of this process, or on a stream.
+  struct Way {
+    std::shared_ptr<const CallRoute> route;
+    std::shared_ptr<ClientStream> stream;  // Null: the target lives here.
+    std::string endpoint;
+    uint64_t added_here = 0;  // As of ActorHost::added, when it was found.
+
+    bool Leads(const ActorAddress& target, std::string_view method) const {
+      return stream != nullptr && route->method == method && route->target == target.life &&
+             endpoint == target.endpoint;
+    }
+  };
+  // Not OK: the call is refused with that.
+  absl::Status FindWay(const ActorAddress& target, std::string_view method, size_t bytes, Way& way)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Refuse(const ActorAddress& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<ClientStream> StreamTo(const ActorAddress& target, bool patient = false)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends again those of `calls` that may be, in their order and before any later call; leaves the others.
@@ -161,6 +176,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
   CallRoutes routes_ ABSL_GUARDED_BY(mutex_);
+  // The one of the last call to another process, which the next one often takes too: it is not looked up then.
+  Way last_way_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);

@@ -73,7 +73,7 @@ void Transport::Do(CircleFinder::Actions actions) {
       if (auto call = local_calls()->Find(action.to))
         call->Fail(CallErrorStatus(v1::CallError::CALL_DEADLOCK, action.text));
     }
-    std::optional<OpenCall> found;
+    std::unique_ptr<OpenCall> found;
     std::shared_ptr<ClientStream> stream;
     {
       MutexLock lock(mutex_);
@@ -86,7 +86,7 @@ void Transport::Do(CircleFinder::Actions actions) {
       }
     }
     if (stream != nullptr) stream->SendAlways(ProbeEnvelope(Envelope::Kind::kProbe, action.probe.Encode()));
-    if (!found.has_value()) continue;
+    if (found == nullptr) continue;
     Abandon(*found);  // Nobody waits for it any more.
     found->reply(CallErrorStatus(v1::CallError::CALL_DEADLOCK, action.text));
   }
