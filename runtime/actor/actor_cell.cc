@@ -287,7 +287,7 @@ void ActorCell::Threw(const absl::Status& error) {
   EndSelf(cause);
 }
 
-absl::Status ActorCell::Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,
+absl::Status ActorCell::Wait(internal::FutureBase& gate, std::span<internal::FutureBase* const> needed,
                              Monotonic deadline) {
   std::vector<WaitedCall> calls;
   std::vector<internal::FutureBase*> waited;  // The futures of `calls`, if the gate is not the one.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,7 +100,7 @@ class ActorCell final : public internal::Strand,
   void Threw(const absl::Status& error) override;
 
  private:
-  absl::Status Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>& needed,
+  absl::Status Wait(internal::FutureBase& gate, std::span<internal::FutureBase* const> needed,
                     Monotonic deadline) override;
   absl::Status WaitUnnoted(internal::FutureBase& gate, Monotonic deadline);
   struct Call;

@@ -118,7 +118,8 @@ class [[nodiscard]] Future {
   // a wait that could only end after itself (a call to oneself, a cycle of actors that wait for each other) is
   // FAILED_PRECONDITION with CALL_DEADLOCK.
   Result Get(Monotonic deadline = Monotonic::Infinite()) {
-    if (absl::Status waited = internal::WaitFor(*state_, {state_.get()}, deadline); !waited.ok()) return waited;
+    internal::FutureBase* const needed[] = {state_.get()};
+    if (absl::Status waited = internal::WaitFor(*state_, needed, deadline); !waited.ok()) return waited;
     return std::exchange(state_, nullptr)->Take();
   }
 

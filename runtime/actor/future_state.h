@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -135,7 +136,7 @@ class ThreadWaiter {
  public:
   // OK: `gate` is set. DEADLINE_EXCEEDED: the deadline came first.
   // FAILED_PRECONDITION with CALL_DEADLOCK: it would wait for itself.
-  virtual absl::Status Wait(FutureBase& gate, const std::vector<FutureBase*>& needed, Monotonic deadline) = 0;
+  virtual absl::Status Wait(FutureBase& gate, std::span<FutureBase* const> needed, Monotonic deadline) = 0;
 
   // Of this thread; null: it just sleeps.
   static ThreadWaiter*& Current() {
@@ -148,7 +149,7 @@ class ThreadWaiter {
 };
 
 // Waits until `gate` is set. `needed`: the futures whose answers it cannot be set without.
-inline absl::Status WaitFor(FutureBase& gate, const std::vector<FutureBase*>& needed, Monotonic deadline) {
+inline absl::Status WaitFor(FutureBase& gate, std::span<FutureBase* const> needed, Monotonic deadline) {
   if (gate.IsSet()) return absl::OkStatus();
   const Monotonic own = gate.call() == nullptr ? Monotonic::Infinite() : gate.call()->deadline();
   absl::Status waited;

@@ -121,7 +121,7 @@ void Simulation::World::AdvanceTo(Monotonic end) {
   PassTimeTo(end);
 }
 
-absl::Status Simulation::World::Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>&,
+absl::Status Simulation::World::Wait(internal::FutureBase& gate, std::span<internal::FutureBase* const>,
                                      Monotonic deadline) {
   while (!gate.IsSet()) {
     if (Step()) continue;

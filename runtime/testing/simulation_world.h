@@ -97,7 +97,7 @@ class Simulation::World final : public Executor,
 
   // ThreadWaiter: of the test's own thread, which lets things happen meanwhile. FAILED_PRECONDITION: nothing is left
   // that could; DEADLINE_EXCEEDED.
-  absl::Status Wait(internal::FutureBase& gate, const std::vector<internal::FutureBase*>&, Monotonic deadline) override;
+  absl::Status Wait(internal::FutureBase& gate, std::span<internal::FutureBase* const>, Monotonic deadline) override;
 
   LocalActors& actors() { return *actors_; }
   const std::shared_ptr<CallRouter>& router() const { return router_; }

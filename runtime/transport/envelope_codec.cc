@@ -210,16 +210,15 @@ absl::Status EnvelopeReader::ReadRoute(std::string_view record) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Envelope> EnvelopeReader::Read(std::string_view record, std::string* beside) {
-  absl::StatusOr<Envelope> envelope = ReadOne(record, beside);
-  if (transfer_ != 0 && envelope.ok() && envelope->kind != Envelope::Kind::kNone && envelope->transfer == 0) {
-    envelope->transfer = std::exchange(transfer_, 0);
+absl::Status EnvelopeReader::Read(std::string_view record, Envelope& envelope, std::string* beside) {
+  TROUPE_RETURN_IF_ERROR(ReadOne(record, envelope, beside));
+  if (transfer_ != 0 && envelope.kind != Envelope::Kind::kNone && envelope.transfer == 0) {
+    envelope.transfer = std::exchange(transfer_, 0);
   }
-  return envelope;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Envelope> EnvelopeReader::ReadCall(FieldReader& fields) {
-  Envelope envelope;
+absl::Status EnvelopeReader::ReadCall(FieldReader& fields, Envelope& envelope) {
   envelope.kind = Envelope::Kind::kCall;
   auto flags = fields.Take<uint8_t>();
   auto route = fields.Take<uint32_t>();
@@ -242,17 +241,16 @@ absl::StatusOr<Envelope> EnvelopeReader::ReadCall(FieldReader& fields) {
     return absl::InvalidArgumentError("a call on route " + std::to_string(route) + ", which is not known");
   }
   envelope.route = routes_[route];
-  return envelope;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record, std::string* beside) {
+absl::Status EnvelopeReader::ReadOne(std::string_view record, Envelope& envelope, std::string* beside) {
   if (record.empty()) return absl::InvalidArgumentError("an empty message");
-  Envelope envelope;
   auto tag = static_cast<uint8_t>(record[0]);
   FieldReader fields(record.substr(1), beside);
   switch (tag) {
     case kCall:
-      return ReadCall(fields);
+      return ReadCall(fields, envelope);
     case kReply:
     case kItem:
       envelope.kind = tag == kReply ? Envelope::Kind::kReply : Envelope::Kind::kItem;
@@ -302,17 +300,14 @@ absl::StatusOr<Envelope> EnvelopeReader::ReadOne(std::string_view record, std::s
       break;
     case kPayload:
       transfer_ = fields.Take<uint64_t>();
-      if (absl::Status end = fields.End("a payload's number"); !end.ok()) return end;
-      return envelope;
+      return fields.End("a payload's number");
     case kRoute:
       if (beside != nullptr) return absl::InvalidArgumentError("a route has no place for the bytes beside it");
-      if (absl::Status status = ReadRoute(record.substr(1)); !status.ok()) return status;
-      return envelope;
+      return ReadRoute(record.substr(1));
     default:
       return absl::InvalidArgumentError("a message of kind " + std::to_string(tag) + ", which is not known");
   }
-  if (absl::Status end = fields.End("a message"); !end.ok()) return end;
-  return envelope;
+  return fields.End("a message");
 }
 
 }  // namespace troupe

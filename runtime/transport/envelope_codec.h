@@ -59,13 +59,13 @@ class EnvelopeWriter {
 
 class EnvelopeReader {
  public:
-  // A record without its length, and the bytes that came beside it (used up; null: none). Kind kNone: it was for the
-  // reader itself. INVALID_ARGUMENT: it cannot be (says why).
-  absl::StatusOr<Envelope> Read(std::string_view record, std::string* beside = nullptr);
+  // A record without its length, and the bytes that came beside it (used up; null: none), into `envelope`, which is
+  // empty. Kind kNone: it was for the reader itself. INVALID_ARGUMENT: it cannot be (says why).
+  absl::Status Read(std::string_view record, Envelope& envelope, std::string* beside = nullptr);
 
  private:
-  absl::StatusOr<Envelope> ReadOne(std::string_view record, std::string* beside);
-  absl::StatusOr<Envelope> ReadCall(FieldReader& fields);
+  absl::Status ReadOne(std::string_view record, Envelope& envelope, std::string* beside);
+  absl::Status ReadCall(FieldReader& fields, Envelope& envelope);
   absl::Status ReadRoute(std::string_view record);
   std::vector<std::shared_ptr<const CallRoute>> routes_;
   uint64_t transfer_ = 0;  // Of the next envelope.

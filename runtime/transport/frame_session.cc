@@ -160,7 +160,8 @@ absl::Status FrameSession::TakeEnvelopes(v1::Frame& frame, EnvelopeReader& reade
     std::string_view record = left.substr(0, length);
     left.remove_prefix(length);
     std::string* beside = left.empty() && !frame.tail().empty() ? frame.mutable_tail() : nullptr;
-    TROUPE_ASSIGN_OR_RETURN(Envelope envelope, reader.Read(record, beside));
+    Envelope envelope;
+    TROUPE_RETURN_IF_ERROR(reader.Read(record, envelope, beside));
     if (envelope.kind != Envelope::Kind::kNone) TROUPE_RETURN_IF_ERROR(take(std::move(envelope)));
   }
   return absl::OkStatus();

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "runtime/base/monotonic.h"
+#include "runtime/base/status.h"
 #include "runtime/env/unique_fd.h"
 #include "runtime/env/unix_socket.h"
 #include "runtime/transport/envelope_codec.h"
@@ -62,12 +62,12 @@ class RingChannel final : public FrameChannel,
     return pipe_.Send(always, encode, is_large ? std::string_view(envelope.bytes) : std::string_view());
   }
   absl::Status TakeRecord(std::string_view record) {
-    absl::StatusOr<Envelope> envelope = reader_.Read(record);
-    if (!envelope.ok()) return envelope.status();
+    Envelope envelope;
+    TROUPE_RETURN_IF_ERROR(reader_.Read(record, envelope));
     if (served_by_ != nullptr && served_by_->busy_now_.load(std::memory_order_relaxed) != this) {
       served_by_->SetBusy(this);
     }
-    return envelope->kind == Envelope::Kind::kNone ? absl::OkStatus() : sink_->Take(*std::move(envelope));
+    return envelope.kind == Envelope::Kind::kNone ? absl::OkStatus() : sink_->Take(std::move(envelope));
   }
 
   void Wake() override { pipe_.WakeReader(); }

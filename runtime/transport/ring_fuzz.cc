@@ -43,20 +43,19 @@ void TryRecords(std::string_view bytes) {
     bytes.remove_prefix(sizeof(length));
     std::string_view record = bytes.substr(0, length);
     bytes.remove_prefix(record.size());
-    absl::StatusOr<Envelope> envelope = reader.Read(record);
-    if (!envelope.ok()) return;
-    if (envelope->kind == Envelope::Kind::kNone) continue;
+    Envelope envelope;
+    if (!reader.Read(record, envelope).ok()) return;
+    if (envelope.kind == Envelope::Kind::kNone) continue;
     std::string again;
-    writer.Write(*envelope, again);
+    writer.Write(envelope, again);
     Envelope last;
     for (std::string_view left = again; !left.empty();) {
       std::memcpy(&length, left.data(), sizeof(length));
-      absl::StatusOr<Envelope> read = second.Read(left.substr(sizeof(length), length));
-      if (!read.ok()) std::abort();
-      last = *std::move(read);
+      last = {};
+      if (!second.Read(left.substr(sizeof(length), length), last).ok()) std::abort();
       left.remove_prefix(sizeof(length) + length);
     }
-    if (!Same(*envelope, last)) std::abort();
+    if (!Same(envelope, last)) std::abort();
   }
 }
 

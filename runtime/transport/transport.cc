@@ -114,18 +114,16 @@ absl::Status Transport::FindWay(const ActorAddress& target, std::string_view met
                                                               " bytes, more than the " +
                                                               std::to_string(options_.payload_bytes_max) + " allowed");
   }
-  const uint64_t added_here = host_.added();
-  if (last_way_.Leads(target, method) && last_way_.added_here == added_here) {
-    way = last_way_;
+  const uint64_t added = host_.added();
+  if (last_way_.Leads(target, method, added)) {
+    way = last_way_.way;
     return absl::OkStatus();
   }
   TROUPE_RETURN_IF_ERROR(Refuse(target));
   way.route = routes_.Get(target.life, method);
   if (IsHere(target)) return absl::OkStatus();
   way.stream = StreamTo(target);
-  way.endpoint = target.endpoint;
-  way.added_here = added_here;
-  last_way_ = way;
+  last_way_ = {way, target.endpoint, added};
   return absl::OkStatus();
 }
 

@@ -116,12 +116,16 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   struct Way {
     std::shared_ptr<const CallRoute> route;
     std::shared_ptr<ClientStream> stream;  // Null: the target lives here.
+  };
+  // The one of the last call to another process, which the next one often takes too: it is not looked up then.
+  struct LastWay {
+    Way way;
     std::string endpoint;
     uint64_t added_here = 0;  // As of ActorHost::added, when it was found.
 
-    bool Leads(const ActorAddress& target, std::string_view method) const {
-      return stream != nullptr && route->method == method && route->target == target.life &&
-             endpoint == target.endpoint;
+    bool Leads(const ActorAddress& target, std::string_view method, uint64_t added) const {
+      return way.stream != nullptr && added_here == added && way.route->method == method &&
+             way.route->target == target.life && endpoint == target.endpoint;
     }
   };
   // Not OK: the call is refused with that.
@@ -176,8 +180,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
   CallRoutes routes_ ABSL_GUARDED_BY(mutex_);
-  // The one of the last call to another process, which the next one often takes too: it is not looked up then.
-  Way last_way_ ABSL_GUARDED_BY(mutex_);
+  LastWay last_way_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);
