@@ -102,7 +102,7 @@ class CallRouter {
 
   // Calls of one thread to one actor arrive in their order. Does not block; `reply` may run before it returns (a full
   // queue, a dead target). The id is for Cancel and Grant.
-  virtual uint64_t Call(const ActorAddress& target, OutgoingCall call) = 0;
+  virtual uint64_t Call(const ActorAddress& target, OutgoingCall&& call) = 0;
 
   // One way: no reply travels. OK: it was accepted here (the actor's mailbox, or the queue to its process); what
   // becomes of it later is not told. Errors as of a call that did not run. In order with calls.

@@ -139,7 +139,7 @@ absl::Status Simulation::World::Wait(internal::FutureBase& gate, std::span<inter
   return absl::OkStatus();
 }
 
-uint64_t Simulation::World::Call(const ActorAddress& target, OutgoingCall outgoing) {
+uint64_t Simulation::World::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
   if (ended_) {
     outgoing.reply(CallErrorStatus(v1::CallError::CALL_UNAVAILABLE, "the simulation has ended"));
     return 0;

@@ -88,7 +88,7 @@ class Simulation::World final : public Executor,
   bool simulated() const override { return true; }
 
   // CallRouter. Calls and replies wait in channels until they are delivered.
-  uint64_t Call(const ActorAddress& target, OutgoingCall outgoing) override;
+  uint64_t Call(const ActorAddress& target, OutgoingCall&& outgoing) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t id) override;
   void Grant(uint64_t id, size_t items, size_t bytes) override;

@@ -115,19 +115,20 @@ absl::Status Transport::FindWay(const ActorAddress& target, std::string_view met
                                                               std::to_string(options_.payload_bytes_max) + " allowed");
   }
   const uint64_t added = host_.added();
-  if (last_way_.Leads(target, method, added)) {
-    way = last_way_.way;
+  KnownWay& known = known_ways_[(reinterpret_cast<uintptr_t>(&target) / sizeof(ActorAddress)) % known_ways_.size()];
+  if (known.Leads(target, method, added)) {
+    way = known.way;
     return absl::OkStatus();
   }
   TROUPE_RETURN_IF_ERROR(Refuse(target));
   way.route = routes_.Get(target.life, method);
   if (IsHere(target)) return absl::OkStatus();
   way.stream = StreamTo(target);
-  last_way_ = {way, target.endpoint, added};
+  known = {way, target.endpoint, added};
   return absl::OkStatus();
 }
 
-uint64_t Transport::Call(const ActorAddress& target, OutgoingCall outgoing) {
+uint64_t Transport::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
   absl::Duration timeout = std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
   std::unique_ptr<OpenCall> call(new OpenCall);
   call->deadline = DeadlineIn(timeout);
@@ -326,7 +327,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   std::optional<std::vector<DeathBook::Told>> told;
   {
     MutexLock lock(mutex_);
-    last_way_ = {};
+    known_ways_ = {};
     told = deaths_.Record(life, cause);
     if (!told.has_value()) return;
     calls = calls_.TakeTarget(life);
@@ -347,7 +348,7 @@ void Transport::Shutdown() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    last_way_ = {};
+    known_ways_ = {};
     calls = calls_.TakeAll();
     for (auto& [endpoint, stream] : streams_) streams.push_back(stream);
     timer_changed_.NotifyAll();

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -88,7 +89,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // Since the beginning.
   const TransportCounters& counters() const { return *counters_; }
 
-  uint64_t Call(const ActorAddress& target, OutgoingCall call) override;
+  uint64_t Call(const ActorAddress& target, OutgoingCall&& call) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t call) override;
   void Grant(uint64_t call, size_t items, size_t bytes) override;
@@ -117,8 +118,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
     std::shared_ptr<const CallRoute> route;
     std::shared_ptr<ClientStream> stream;  // Null: the target lives here.
   };
-  // The one of the last call to another process, which the next one often takes too: it is not looked up then.
-  struct LastWay {
+  // One of the last calls to other processes, which the next ones often take too: it is not looked up then.
+  struct KnownWay {
     Way way;
     std::string endpoint;
     uint64_t added_here = 0;  // As of ActorHost::added, when it was found.
@@ -180,7 +181,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CallTable calls_ ABSL_GUARDED_BY(mutex_);
   CallRoutes routes_ ABSL_GUARDED_BY(mutex_);
-  LastWay last_way_ ABSL_GUARDED_BY(mutex_);
+  std::array<KnownWay, 16> known_ways_ ABSL_GUARDED_BY(mutex_);  // By where the address lies, which refs share.
   uint64_t next_stream_ ABSL_GUARDED_BY(mutex_) = 1;
   std::unordered_map<std::string, std::shared_ptr<ClientStream>> streams_ ABSL_GUARDED_BY(mutex_);  // By endpoint.
   DeathBook deaths_ ABSL_GUARDED_BY(mutex_);

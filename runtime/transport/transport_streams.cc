@@ -184,7 +184,7 @@ void Transport::StreamEnded(uint64_t stream, const std::string& endpoint, bool g
     MutexLock lock(mutex_);
     auto found = streams_.find(endpoint);
     if (found != streams_.end() && found->second->id() == stream) {
-      last_way_ = {};
+      known_ways_ = {};
       ended = std::move(found->second);
       streams_.erase(found);
     }

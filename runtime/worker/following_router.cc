@@ -63,7 +63,7 @@ void FollowingRouter::Follow(const JobId& job) {
   last = {epoch_.load(), job};
 }
 
-uint64_t FollowingRouter::Call(const ActorAddress& target, OutgoingCall call) {
+uint64_t FollowingRouter::Call(const ActorAddress& target, OutgoingCall&& call) {
   Follow(target.life.path.job);
   return transport_->Call(target, std::move(call));
 }

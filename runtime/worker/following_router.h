@@ -31,7 +31,7 @@ class FollowingRouter final : public CallRouter {
   // Follows nothing any more. Before the transport's Shutdown.
   void Close();
 
-  uint64_t Call(const ActorAddress& target, OutgoingCall call) override;
+  uint64_t Call(const ActorAddress& target, OutgoingCall&& call) override;
   absl::Status Send(const ActorAddress& target, std::string method, std::string arguments) override;
   void Cancel(uint64_t call) override { transport_->Cancel(call); }
   void Grant(uint64_t call, size_t items, size_t bytes) override { transport_->Grant(call, items, bytes); }

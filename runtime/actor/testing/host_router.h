@@ -20,7 +20,7 @@ class HostRouter : public CallRouter, public std::enable_shared_from_this<HostRo
   ActorPlace Locate(ActorAddress address) const override {
     return doors_ ? host_.Locate(std::move(address)) : CallRouter::Locate(std::move(address));
   }
-  uint64_t Call(const ActorAddress& target, OutgoingCall call) override {
+  uint64_t Call(const ActorAddress& target, OutgoingCall&& call) override {
     uint64_t id = 0;
     std::shared_ptr<StreamSink> sink;
     if (call.item) sink = std::make_shared<StreamSink>(std::move(call.item), call.window);
