@@ -150,23 +150,23 @@ uint64_t Simulation::World::Call(const ActorAddress& target, OutgoingCall&& outg
     return 0;
   }
   std::string from = Sender(), to = target.life.path.role, method = outgoing.method;
-  OpenCall call;
-  call.route = std::make_shared<const CallRoute>(CallRoute{target.life, method});
-  call.deadline = now_ + std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
-  call.bytes = outgoing.arguments.size();
-  call.reply = std::move(outgoing.reply);
+  std::unique_ptr<OpenCall> call(new OpenCall);
+  call->route = std::make_shared<const CallRoute>(CallRoute{target.life, method});
+  call->deadline = now_ + std::clamp(outgoing.timeout, absl::ZeroDuration(), kCallTimeoutMax);
+  call->bytes = outgoing.arguments.size();
+  call->reply = std::move(outgoing.reply);
   Channel back = {to, from, target.life};
   if (outgoing.item) {
-    call.sink = std::make_shared<StreamSink>(
+    call->sink = std::make_shared<StreamSink>(
         [this, back, method, item = std::move(outgoing.item)](std::string bytes) {
           Put(back, {"item of " + method, 0, [item, bytes = std::move(bytes)] { item(bytes); }});
         },
         outgoing.window);
   }
-  IncomingCall incoming = {method, std::move(outgoing.arguments), call.deadline, nullptr, call.sink, {}};
-  absl::StatusOr<uint64_t> id = calls_.Add(std::move(call));
+  IncomingCall incoming = {method, std::move(outgoing.arguments), call->deadline, nullptr, call->sink, {}};
+  absl::StatusOr<uint64_t> id = calls_.Add(call);
   if (!id.ok()) {
-    call.reply(CallErrorStatus(v1::CallError::CALL_OVERLOADED, std::string(id.status().message())));
+    call->reply(CallErrorStatus(v1::CallError::CALL_OVERLOADED, std::string(id.status().message())));
     return 0;
   }
   incoming.key = {this, *id};
@@ -192,12 +192,12 @@ absl::Status Simulation::World::Send(const ActorAddress& target, std::string met
 }
 
 void Simulation::World::Complete(uint64_t id, absl::StatusOr<std::string> result) {
-  if (std::optional<OpenCall> call = calls_.Take(id); call.has_value()) call->reply(std::move(result));
+  if (std::unique_ptr<OpenCall> call = calls_.Take(id); call != nullptr) call->reply(std::move(result));
 }
 
 void Simulation::World::Cancel(uint64_t id) {
-  std::optional<OpenCall> call = calls_.Take(id);
-  if (!call.has_value()) return;
+  std::unique_ptr<OpenCall> call = calls_.Take(id);
+  if (call == nullptr) return;
   if (call->sink != nullptr) call->sink->Cancel();
   host_.CancelCall(call->target(), {this, id});
   call->reply(CallErrorStatus(v1::CallError::CALL_CANCELLED, call->method() + " was cancelled; it may have run"));

@@ -61,10 +61,11 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
   // sent.
   void CancelCall(Envelope&& cancel);
 
-  // Takes what comes on this thread until `future` is set or the deadline, where the channel can do that.
-  void WaitReading(internal::FutureBase& future, Monotonic deadline) {
+  // Takes what comes on this thread until `future` is set or the deadline, where the channel can do that. `alone`: no
+  // other call of this process is open.
+  void WaitReading(internal::FutureBase& future, bool alone, Monotonic deadline) {
     FrameChannel* channel = connected_.load(std::memory_order_acquire);
-    if (channel != nullptr) channel->WaitReading(future, deadline);
+    if (channel != nullptr) channel->WaitReading(future, alone, deadline);
   }
 
   // Ends it, unless it was connected after that time.

@@ -37,6 +37,17 @@ TEST_CASE("Contract: calls and one-way messages of a sender arrive in their orde
   });
 }
 
+TEST_CASE("Contract: callers and handlers that take turns run on all their processors", "[contract]") {
+  OverEach([](World& world) {
+    Ref<Subject> ref = world.ref();
+    const int64_t processors = ProcessorsOfThread();
+    for (int i = 0; i < 2000; ++i) {
+      REQUIRE(ref.Call<&Subject::Processors>().Get().value() == processors);
+      REQUIRE(ProcessorsOfThread() == processors);
+    }
+  });
+}
+
 TEST_CASE("Contract: every call ends by its deadline, and one that waited past it is not begun", "[contract]") {
   OverEach([](World& world) {
     Ref<Subject> ref = world.ref();

@@ -39,7 +39,8 @@ class FrameChannel {
   virtual void GiveUp(Monotonic) {}
 
   // Takes what comes on this thread until `future` is set or the deadline; returns at once where that cannot be done.
-  virtual void WaitReading(internal::FutureBase&, Monotonic) {}
+  // `alone`: no other call of this process is open.
+  virtual void WaitReading(internal::FutureBase&, bool /*alone*/, Monotonic) {}
 };
 
 }  // namespace troupe

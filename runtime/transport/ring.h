@@ -98,6 +98,13 @@ class RingEnd {
   // miss a wake, so somebody has to WakeOwn(who) every kSleepMax; without a deadline it costs half of one with.
   uint32_t bell() const { return mine_.bell.load(std::memory_order_seq_cst); }
   void WaitForBell(uint32_t seen, uint32_t who, Monotonic deadline);
+  // On which processor the other end's reader had best sleep too; negative: it does not matter. What the other one says
+  // may be anything.
+  void TellCpu(int cpu) {
+    const auto told = static_cast<uint32_t>(cpu + 1);
+    if (mine_.cpu.load(std::memory_order_relaxed) != told) mine_.cpu.store(told, std::memory_order_relaxed);
+  }
+  int TheirCpu() const { return static_cast<int>(theirs_.cpu.load(std::memory_order_relaxed)) - 1; }
   void WakeOwn(uint32_t who);
   // What there is to read is nothing to do now. Any thread.
   void SetPaused(bool paused) { paused_.store(paused, std::memory_order_seq_cst); }
@@ -110,6 +117,7 @@ class RingEnd {
     alignas(64) std::atomic<uint32_t> bell;     // Counts wakes of this side; it sleeps on it.
     std::atomic<uint32_t> asleep;               // Who of this side is to be woken; 0: nobody sleeps.
     std::atomic<uint32_t> wants_space;          // Its writer waits for the other to read.
+    std::atomic<uint32_t> cpu;                  // 1 + the processor that it sleeps on; 0: on any.
   };
   struct Layout {
     uint64_t magic;
@@ -128,7 +136,7 @@ class RingEnd {
   static constexpr size_t kFrameBytesMax = 64 << 10;
   // What Read copies at once: some frames.
   static constexpr size_t kReadBytes = 256 << 10;
-  static constexpr uint64_t kMagic = 0x316e695270756f72u;
+  static constexpr uint64_t kMagic = 0x326e695270756f72u;
 
   RingEnd(SharedMemory memory, size_t ring_bytes, uint64_t epoch, int side);
   static uint32_t CrcOf(const Header& header, std::string_view bytes);

@@ -35,9 +35,10 @@ class RingChannel final : public FrameChannel,
   absl::Status Send(Envelope&& envelope) override { return Send(false, envelope); }
   void SendAlways(Envelope&& envelope) override { static_cast<void>(Send(true, envelope)); }
   void End(const absl::Status& why) override { pipe_.End(why, false); }
-  void WaitReading(internal::FutureBase& future, Monotonic deadline) override {
+  void WaitReading(internal::FutureBase& future, bool alone, Monotonic deadline) override {
     if (!future.SetWaker(this)) return;
-    pipe_.ReadUntil([&future] { return future.IsSet(); }, deadline);
+    const RingPipe::Turn turn = alone ? RingPipe::Turn::kCalls : RingPipe::Turn::kNone;
+    pipe_.ReadUntil([&future] { return future.IsSet(); }, deadline, turn);
     future.ClearWaker();
   }
 

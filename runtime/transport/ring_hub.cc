@@ -214,7 +214,7 @@ bool RingHub::Wait(const std::function<bool()>& done, Monotonic deadline) {
   if (channel == nullptr) return false;
   bool read = false;
   for (int i = 0; i < kIdleTries && !read; ++i) {
-    read = channel->pipe().ReadUntil(done, deadline);
+    read = channel->pipe().ReadUntil(done, deadline, RingPipe::Turn::kAnswers);
     if (!read) std::this_thread::yield();  // The channel's own thread is about to be done.
   }
   MutexLock lock(mutex_);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/env/cpu_pin.h"
+
 namespace troupe {
 namespace {
 
@@ -85,6 +87,23 @@ bool RingPipe::TakeReading() {
   reading_ = true;
   end_->LeaveToNobody();
   return true;
+}
+
+void RingPipe::Sleep(uint32_t seen, Monotonic deadline, Turn turn) {
+  if (!options_.shares_core) return end_->WaitForBell(seen, RingEnd::kCaller, deadline);
+  if (turn == Turn::kAnswers) {
+    CpuPin pin(end_->TheirCpu());
+    return end_->WaitForBell(seen, RingEnd::kCaller, deadline);
+  }
+  if (turn == Turn::kNone) sharing_.Interrupt();
+  const int cpu = sharing_.together() ? CurrentCpu() : -1;
+  end_->TellCpu(cpu);
+  const Monotonic begin = MonotonicNow();
+  {
+    CpuPin pin(cpu);
+    end_->WaitForBell(seen, RingEnd::kCaller, deadline);
+  }
+  if (turn == Turn::kCalls) sharing_.Waited(MonotonicNow() - begin);
 }
 
 uint32_t RingPipe::Successor() {

@@ -24,6 +24,7 @@
 #include "runtime/base/monotonic.h"
 #include "runtime/base/mutex.h"
 #include "runtime/env/clock.h"
+#include "runtime/transport/core_sharing.h"
 #include "runtime/transport/ring.h"
 
 namespace troupe {
@@ -36,6 +37,9 @@ struct RingPipeOptions {
   bool pauses = false;
   // How long a thread that reads looks at the ring before it sleeps. Only where a core is free for it.
   absl::Duration spin = absl::ZeroDuration();
+  // Threads that call and answer in turn sleep on one processor, where that is quicker (core_sharing.h). They may run
+  // on all of theirs.
+  bool shares_core = true;
 };
 
 class RingPipe {
@@ -60,10 +64,13 @@ class RingPipe {
   // Any thread: ends it. What came before is still taken if `drain`.
   void End(const absl::Status& why, bool drain);
 
+  // What a thread in ReadUntil waits for: the answer to the only call that it has made; the next call; else.
+  enum class Turn : uint8_t { kCalls, kAnswers, kNone };
+
   // Reads on this thread until `done()`, asked after each look, or the deadline, or the pipe's end. False: another
   // thread reads, or the pipe has ended; nothing was waited for.
   template <typename Done>
-  bool ReadUntil(Done done, Monotonic deadline);
+  bool ReadUntil(Done done, Monotonic deadline, Turn turn = Turn::kNone);
   // Makes a thread in ReadUntil ask `done` again. Any thread; nothing to do on that one.
   void WakeReader() {
     if (reading_here_ != this) end_->WakeOwn(RingEnd::kCaller);
@@ -81,6 +88,8 @@ class RingPipe {
   void EndNow(const absl::Status& why, bool drain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void Flush();
   bool TakeReading();
+  // The end of ReadUntil's look that found nothing: sleeps.
+  void Sleep(uint32_t seen, Monotonic deadline, Turn turn);
   // `who` of the thread of Run, for LeaveTo.
   uint32_t Successor() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reading_mutex_);
   // To the thread of Run. False: there is something to do, and it is to be woken for that.
@@ -113,7 +122,9 @@ class RingPipe {
   bool wanted_ ABSL_GUARDED_BY(reading_mutex_) = false;
   std::atomic<uint64_t> reads_by_others_{0};
   static inline thread_local const RingPipe* reading_here_ = nullptr;
-  std::string partial_;  // Of the one that reads: the beginning of a record.
+  // Of the one that reads:
+  std::string partial_;  // The beginning of a record.
+  CoreSharing sharing_;
 };
 
 template <typename Encode>
@@ -131,7 +142,7 @@ absl::Status RingPipe::Send(bool always, Encode encode, std::string_view tail) {
 }
 
 template <typename Done>
-bool RingPipe::ReadUntil(Done done, Monotonic deadline) {
+bool RingPipe::ReadUntil(Done done, Monotonic deadline, Turn turn) {
   if (!TakeReading()) return false;
   const RingPipe* before = std::exchange(reading_here_, this);
   while (true) {
@@ -139,7 +150,7 @@ bool RingPipe::ReadUntil(Done done, Monotonic deadline) {
     ReadOnce();
     if (done() || ended_.load() || HasPassed(deadline)) break;
     if (end_->Spin(options_.spin) || !end_->LeaveTo(RingEnd::kCaller)) continue;
-    end_->WaitForBell(seen, RingEnd::kCaller, deadline);
+    Sleep(seen, deadline, turn);
     end_->LeaveToNobody();
   }
   reading_here_ = before;

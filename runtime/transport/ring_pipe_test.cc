@@ -2,6 +2,7 @@
 // Records over rings, between threads and between processes: order, bounds, who reads, the end.
 #include "runtime/transport/ring_pipe.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,6 +223,59 @@ TEST_CASE("RingPipe: what came before the end is taken, and a message that canno
   third.raw[4096 + kRingFrameHeaderBytes + 6] ^= 1;
   CHECK(careful.Run().code() == absl::StatusCode::kDataLoss);
   CHECK(careful.refusals().flipped == 1);
+}
+
+// The processors that a thread of this process may use.
+cpu_set_t AllowedTo(pid_t thread) {
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(thread, sizeof(set), &set) == 0);
+  return set;
+}
+
+TEST_CASE("RingPipe: who answers in turn sleeps where its caller does, and runs on all processors", "[ring]") {
+  const cpu_set_t all = AllowedTo(0);
+  if (CPU_COUNT(&all) < 2) return;  // They sleep together anyway.
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &all)) ++cpu;
+  testing::RingPair pair;
+  RingEnd& caller = *pair.a;
+  std::atomic<pid_t> thread{0};
+  std::atomic<int> taken{0};
+  std::atomic<bool> all_allowed{true};
+  RingPipe pipe(std::move(pair.b), {}, [&](std::string_view) {
+    cpu_set_t now;
+    all_allowed = all_allowed && ::sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &all);
+    ++taken;
+    return absl::OkStatus();
+  });
+  caller.TellCpu(cpu);
+  std::thread answers([&] {
+    thread = ::gettid();
+    pipe.ReadUntil([&] { return taken == 2; }, MonotonicNow() + absl::Seconds(20), RingPipe::Turn::kAnswers);
+  });
+  auto sleeps_alone = [&] {
+    const Monotonic limit = MonotonicNow() + absl::Seconds(20);
+    while (MonotonicNow() < limit) {
+      if (thread == 0) continue;
+      cpu_set_t now = AllowedTo(thread);
+      if (CPU_COUNT(&now) == 1 && CPU_ISSET(cpu, &now)) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  };
+  std::string record;
+  Record("x")(record);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(sleeps_alone());
+    REQUIRE(caller.Write(record).value());
+    caller.WakePeer();
+    for (const Monotonic limit = MonotonicNow() + absl::Seconds(20); taken <= i && MonotonicNow() < limit;) {
+      std::this_thread::yield();
+    }
+  }
+  answers.join();
+  CHECK(taken == 2);
+  CHECK(all_allowed);
 }
 
 }  // namespace

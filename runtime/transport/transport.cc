@@ -43,6 +43,7 @@ RingHubOptions RingOptionsOf(const TransportOptions& options, std::shared_ptr<Tr
   constexpr size_t kAroundPayloadBytes = 1 << 20;
   rings.pipe.record_bytes_max = options.whole_payload_bytes_max + kAroundPayloadBytes;
   rings.pipe.spin = options.ring_spin;
+  rings.pipe.shares_core = options.ring_shares_core;
   return rings;
 }
 
@@ -262,13 +263,15 @@ void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
 
 void Transport::WaitReading(uint64_t id, internal::FutureBase& future, Monotonic deadline) {
   std::shared_ptr<ClientStream> stream;
+  bool alone = false;
   {
     MutexLock lock(mutex_);
     const OpenCall* call = calls_.Find(id);
     if (call == nullptr || call->stream == 0) return;
     stream = OpenStream(call->stream);
+    alone = calls_.size() == 1;
   }
-  if (stream != nullptr) stream->WaitReading(future, deadline);
+  if (stream != nullptr) stream->WaitReading(future, alone, deadline);
 }
 
 void Transport::TakeItem(Envelope&& item) {

@@ -59,6 +59,8 @@ struct TransportOptions {
   bool rings = true;
   size_t ring_bytes = 512 << 10;
   absl::Duration ring_spin = absl::ZeroDuration();
+  // As RingPipeOptions::shares_core.
+  bool ring_shares_core = true;
   // For which a session whose connection broke waits for the next one, here and at the other process.
   absl::Duration session_timeout = absl::Seconds(10);
   // Told, in a line, when rings were wanted and gRPC is used instead, and when a connection broke or went on, and why.

@@ -4,6 +4,8 @@
 // made on its thread.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -23,6 +25,12 @@
 
 namespace troupe {
 namespace {
+
+// How many processors this thread may use.
+inline int64_t ProcessorsOfThread() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : -1;
+}
 
 // What is called: a method for each promise of a call.
 class Subject : public Actor {
@@ -46,6 +54,7 @@ class Subject : public Actor {
   // How much came, and how much came last before.
   int64_t Size(const std::string& text) { return size_ = static_cast<int64_t>(text.size()); }
   int64_t LastSize() const { return size_; }
+  int64_t Processors() const { return ProcessorsOfThread(); }
   std::string Big(int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); }
   Stream<int64_t> Numbers(int64_t n, const std::string& error) {
     struct Guard {
@@ -98,7 +107,7 @@ TROUPE_REENTRANT(Subject, Numbers);
 TROUPE_REENTRANT(Subject, Blobs);
 TROUPE_ACTOR(Subject,
              TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Size,
-                            LastSize, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround, BlockAround, AwaitGate,
+                            LastSize, Processors, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround, BlockAround, AwaitGate,
                             AwaitSleep, Pass),
              TROUPE_INIT());
 // A class that no subject has the methods of.
