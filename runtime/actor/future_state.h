@@ -124,7 +124,7 @@ class FutureBase {
   mutable Mutex mutex_;
   std::unique_ptr<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // Null: none so far.
   Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::atomic<bool> set_{false};                              // Changed under the mutex, when the result is there.
+  std::atomic<bool> set_{false};  // Changed under the mutex, when the result is there.
 
  private:
   PendingCall* call_ = nullptr;

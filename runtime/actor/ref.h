@@ -126,8 +126,8 @@ class Ref {
     if constexpr (internal::kGoesLocally<Traits>) {
       if (door_ != nullptr) {
         using Note = internal::LocalNote<T, kMethod>;
-        absl::Status sent = Note::Deliver(
-            std::make_unique<Note>(DeadlineIn(kCallTimeoutDefault), std::forward<Args>(args)...), *door_);
+        absl::Status sent =
+            Note::Deliver(std::make_unique<Note>(DeadlineIn(kCallTimeoutDefault), std::forward<Args>(args)...), *door_);
         return sent.ok() ? sent : NotTaken<kMethod>(sent);
       }
     }

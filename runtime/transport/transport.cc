@@ -168,7 +168,8 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
     return 0;
   }
   if (way.stream == nullptr) {
-    IncomingCall incoming = {std::move(outgoing.method), std::move(outgoing.arguments), deadline, nullptr, sink, {this, *id}};
+    IncomingCall incoming = {
+        std::move(outgoing.method), std::move(outgoing.arguments), deadline, nullptr, sink, {this, *id}};
     incoming.reply = [weak = weak_from_this(), id = *id](absl::StatusOr<std::string> result) {
       if (auto self = weak.lock()) self->Complete(id, std::move(result));
     };

@@ -11,8 +11,8 @@
 // it.
 #pragma once
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>

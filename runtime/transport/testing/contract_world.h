@@ -107,8 +107,8 @@ TROUPE_REENTRANT(Subject, Numbers);
 TROUPE_REENTRANT(Subject, Blobs);
 TROUPE_ACTOR(Subject,
              TROUPE_METHODS(Echo, Fail, Throw, Next, NextRepeated, GateRepeated, Count, Gate, Open, Sleep, Size,
-                            LastSize, Processors, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround, BlockAround, AwaitGate,
-                            AwaitSleep, Pass),
+                            LastSize, Processors, Big, Numbers, Blobs, AskThroughRef, BlockOnRef, AskAround,
+                            BlockAround, AwaitGate, AwaitSleep, Pass),
              TROUPE_INIT());
 // A class that no subject has the methods of.
 class Other : public Actor {
