@@ -94,6 +94,7 @@ void AgentState::On(const WorkerSpawned& event) {
   worker.pid = event.pid;
   worker.heard = std::max(worker.heard, now_);
   TellStarted(event.actor, worker);
+  TellReady(event.actor, worker);  // It may have been quicker than the keeper's word.
 }
 
 void AgentState::On(const SpawnRefused& event) {

@@ -203,7 +203,7 @@ void AgentState::TellStarted(const ActorLife& actor, const Worker& worker) {
 }
 
 void AgentState::TellReady(const ActorLife& actor, const Worker& worker) {
-  if (!welcomed_ || !worker.ready || worker.phase == Phase::kExited) return;
+  if (!welcomed_ || !worker.ready || worker.phase != Phase::kRunning) return;
   TellHead tell;
   v1::ActorAddress& address = *tell.message.mutable_worker_ready()->mutable_address();
   *address.mutable_actor() = actor.ToProto();

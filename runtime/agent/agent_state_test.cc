@@ -157,6 +157,20 @@ TEST_CASE("AgentState: registers when it knows what runs, with the whole invento
   CHECK(All<TellHead>(f.last)[0].message.worker_ready().address().endpoint() == "unix:/w");
 }
 
+TEST_CASE("AgentState: a worker that is ready before the keeper has told its process is reported with it", "[agent]") {
+  Fixture f;
+  f.Join();
+  f.Start(Life(1));
+  f.Hello(Life(1), 1);
+  v1::WorkerToAgent ready;
+  ready.mutable_ready()->set_endpoint("unix:/w");
+  f.Step(WorkerSaid{1, ready});
+  CHECK(All<TellHead>(f.last).empty());
+  f.Step(WorkerSpawned{Life(1), 42});
+  REQUIRE(All<TellHead>(f.last).size() == 2);
+  CHECK(All<TellHead>(f.last)[1].message.worker_ready().address().pid() == 42);
+}
+
 TEST_CASE("AgentState: a worker is started once, given its assignment, and reported ready", "[agent]") {
   Fixture f;
   f.Join();
