@@ -77,7 +77,9 @@ absl::Status Mailbox::Push(Message* message, size_t bytes, bool& wakes) {
 
 bool Mailbox::PushTask(Message* task, bool& wakes) {
   task->is_task_ = true;
-  return PushOn(task, kOver, wakes);
+  if (!PushOn(task, kOver, wakes)) return false;
+  has_task_.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 bool Mailbox::PushOn(Message* message, uintptr_t refused, bool& wakes) {
@@ -94,6 +96,7 @@ bool Mailbox::PushOn(Message* message, uintptr_t refused, bool& wakes) {
 }
 
 bool Mailbox::Sort() {
+  if (has_task_.load(std::memory_order_relaxed)) has_task_.store(false, std::memory_order_relaxed);
   uintptr_t head = head_.load(std::memory_order_relaxed);
   do {
     if (Newest(head) == nullptr) return false;
@@ -123,7 +126,9 @@ void Mailbox::GiveBack(uint64_t load, bool all) {
 
 Message* Mailbox::Pop(bool messages) {
   MutexLock lock(mutex_);
-  bool sorted = Sort();
+  // As long as some are left, the senders' memory is only looked at for a task.
+  bool look = messages_.empty() || !messages || has_task_.load(std::memory_order_relaxed);
+  bool sorted = look && Sort();
   if (Message* task = tasks_.Take()) return task;
   Message* message = messages ? messages_.Take() : nullptr;
   if (message != nullptr) GiveBack(kOne + message->bytes_, sorted || messages_.empty());

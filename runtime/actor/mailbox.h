@@ -87,6 +87,9 @@ class Mailbox {
   std::atomic<uintptr_t> head_{0};
   std::atomic<uint64_t> load_{0};
   MailboxLimits limits_;
+  // What senders write, above, and what the one that takes things out does share no cache line.
+  [[maybe_unused]] std::byte apart_[64 - sizeof(limits_)];
+  std::atomic<bool> has_task_{false};  // On the stack; said after the push, so that it may come late.
   Mutex mutex_;
   MessageList tasks_ ABSL_GUARDED_BY(mutex_);
   MessageList messages_ ABSL_GUARDED_BY(mutex_);

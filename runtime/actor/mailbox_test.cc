@@ -65,8 +65,8 @@ TEST_CASE("Mailbox: messages leave in the order in which they came, and tasks be
   CHECK(mailbox.PushTask(new Numbered(10), wakes));
   CHECK(mailbox.PushTask(new Numbered(11), wakes));
   REQUIRE(Push(mailbox, 5).ok());
-  CHECK(NumberOf(mailbox.Pop(false)) == 10);
-  CHECK(NumberOf(mailbox.Pop(true)) == 11);
+  CHECK(NumberOf(mailbox.Pop(true)) == 10);
+  CHECK(NumberOf(mailbox.Pop(false)) == 11);
   CHECK(NumberOf(mailbox.Pop(false)) == -1);
   for (int i = 1; i < 6; ++i) CHECK(NumberOf(mailbox.Pop(true)) == i);
   CHECK(NumberOf(mailbox.Pop(true)) == -1);
