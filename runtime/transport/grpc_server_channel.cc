@@ -19,7 +19,18 @@ std::shared_ptr<GrpcServerLink> GrpcServerLink::Accept(grpc::CallbackServerConte
   return link;
 }
 
-void GrpcServerLink::ReadNext() { StartRead(&read_bytes_); }
+void GrpcServerLink::ReadNext() {
+  {
+    MutexLock lock(mutex_);
+    ++reads_;
+  }
+  StartRead(&read_bytes_);
+}
+
+std::shared_ptr<GrpcServerChannel> GrpcServerLink::channel() const {
+  MutexLock lock(mutex_);
+  return channel_;
+}
 
 void GrpcServerLink::Write(const std::shared_ptr<const v1::Frame>& frame) {
   {
@@ -39,8 +50,31 @@ void GrpcServerLink::OnWriteDone(bool ok) {
     closing = closing_;
   }
   if (closing) return Finish();
-  // Otherwise the reading side learns of it.
-  if (ok) channel_->Written(this);
+  ok ? channel()->Written(this) : Lost();
+}
+
+void GrpcServerLink::OnCancel() { Lost(); }
+
+void GrpcServerLink::Lost() {
+  {
+    MutexLock lock(mutex_);
+    lost_ = true;
+    if (reads_ > 0) return;
+  }
+  Broken();
+}
+
+void GrpcServerLink::ReadEnded() {
+  {
+    MutexLock lock(mutex_);
+    if (--reads_ > 0 || !lost_) return;
+  }
+  Broken();
+}
+
+void GrpcServerLink::Broken() {
+  if (auto broken = channel()) broken->LinkBroken(this);
+  Close(absl::UnavailableError("the connection broke"), false);
 }
 
 void GrpcServerLink::Close(const absl::Status& why, bool final) {
@@ -66,32 +100,29 @@ void GrpcServerLink::Finish() {
 }
 
 void GrpcServerLink::OnReadDone(bool ok) {
-  if (ok) {
-    absl::Status taken = TakeFrame();
-    if (taken.ok()) return;
-    if (absl::IsInvalidArgument(taken) || absl::IsDataLoss(taken)) ++counters_->refused_frames;
-    if (absl::IsAborted(taken)) ++counters_->refused_sessions;
-    if (channel_ != nullptr) channel_->End(taken);
-    return Close(taken, true);
-  }
-  if (channel_ != nullptr) channel_->LinkBroken(this);
-  Close(absl::UnavailableError("the connection broke"), false);
+  if (!ok) return Broken();
+  absl::Status taken = TakeFrame();
+  if (taken.ok()) return ReadEnded();
+  if (absl::IsInvalidArgument(taken) || absl::IsDataLoss(taken)) ++counters_->refused_frames;
+  if (absl::IsAborted(taken)) ++counters_->refused_sessions;
+  if (auto refuses = channel()) refuses->End(taken);
+  Close(taken, true);
 }
 
 absl::Status GrpcServerLink::TakeFrame() {
   TROUPE_RETURN_IF_ERROR(FromWire(read_bytes_, read_frame_));
-  if (channel_ != nullptr && read_frame_.ends_session()) {
-    return absl::CancelledError("the caller wants no more of the session");
-  }
-  if (channel_ != nullptr) {
-    absl::StatusOr<bool> goes_on = channel_->TakeFrame(this, read_frame_);
-    if (!goes_on.ok()) return goes_on.status();
-    if (*goes_on) ReadNext();
+  if (auto known = channel()) {
+    if (read_frame_.ends_session()) return absl::CancelledError("the caller wants no more of the session");
+    TROUPE_ASSIGN_OR_RETURN(bool goes_on, known->TakeFrame(this, read_frame_));
+    if (goes_on) ReadNext();
     return absl::OkStatus();
   }
   TROUPE_ASSIGN_OR_RETURN(v1::TransportHello hello, FrameSession::HelloOf(read_frame_));
   TROUPE_ASSIGN_OR_RETURN(Attached attached, attach_(hello, self_));
-  channel_ = std::move(attached.channel);
+  {
+    MutexLock lock(mutex_);
+    channel_ = std::move(attached.channel);
+  }
   Write(attached.hello);
   ReadNext();
   return absl::OkStatus();

@@ -47,19 +47,27 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
       : context_(context), attach_(std::move(attach)), counters_(std::move(counters)) {}
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnCancel() override;
   void OnDone() override;
   absl::Status TakeFrame();
+  std::shared_ptr<GrpcServerChannel> channel() const;
+  // The stream has broken: the read that waits tells it, behind what came before; here, if none does.
+  void Lost();
+  void ReadEnded();
+  void Broken();
   void Finish();
 
   grpc::CallbackServerContext* const context_;
   const Attach attach_;
   const std::shared_ptr<TransportCounters> counters_;
-  std::shared_ptr<GrpcServerLink> self_;        // Until OnDone.
-  std::shared_ptr<GrpcServerChannel> channel_;  // Of the reading side; set once.
+  std::shared_ptr<GrpcServerLink> self_;  // Until OnDone.
   grpc::ByteBuffer read_bytes_;
   v1::Frame read_frame_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  std::shared_ptr<GrpcServerChannel> channel_ ABSL_GUARDED_BY(mutex_);  // Set once, by the reading side.
+  int reads_ ABSL_GUARDED_BY(mutex_) = 0;  // That wait or are being taken; 0: the channel reads no further now.
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ByteBuffer write_bytes_;  // Of the write that runs.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

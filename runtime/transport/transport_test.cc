@@ -12,6 +12,7 @@
 #include "runtime/actor/ref.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/server.h"
 #include "runtime/rpc/status.h"
@@ -29,13 +30,18 @@ class Echo : public Actor {
     ++next_;
     return absl::OkStatus();
   }
-  std::string Big(int64_t bytes) { return std::string(static_cast<size_t>(bytes), 'x'); }
+  std::string Big(int64_t bytes) {
+    ++made;
+    return std::string(static_cast<size_t>(bytes), 'x');
+  }
   Future<void> Never() {
     Promise<void> promise;
     waiting_.push_back(promise);
     return promise.TakeFuture();
   }
   void Sleep(int64_t ms) { PauseFor(absl::Milliseconds(ms)); }
+
+  inline static std::atomic<int> made{0};  // By Big.
 
  private:
   int64_t next_ = 0;
@@ -50,7 +56,8 @@ const std::string& TestToken() {
 
 // One process: a host with an Echo, its transport, its server.
 struct Process {
-  explicit Process(uint64_t incarnation, const std::string& token = TestToken(), const std::string& path = "") {
+  explicit Process(uint64_t incarnation, const std::string& token = TestToken(), const std::string& path = "",
+                   const FrameLimits& frames = {}, absl::Duration session_timeout = absl::Seconds(10)) {
     RpcSecurity security;
     security.token = token;
     setting.self = {{JobId("job"), "echo", 0}, incarnation};
@@ -59,6 +66,8 @@ struct Process {
     options.process_name = setting.self.ToString();
     options.security = security;
     options.payload_bytes_max = 1 << 20;
+    options.frames = frames;
+    options.session_timeout = session_timeout;
     transport = Transport::Create(options, host);
     context = std::make_unique<ActorContext>(setting, transport, nullptr);
     const ActorClass* actor_class = ActorRegistry::Global().Find("Echo").value();
@@ -283,6 +292,41 @@ TEST_CASE("Transport: a session that is not known here, or an older stream of on
   CHECK_FALSE(stream->Read(&reply));
   CHECK(stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
   CHECK(SendFrames(b, {session.Hello("test", 8, 2)}).code() == absl::StatusCode::kAborted);  // It has ended.
+}
+
+TEST_CASE("Transport: a caller that dies while nothing more is read from it is noticed, and its session ends",
+          "[transport]") {
+  FrameLimits limits;
+  limits.queue_bytes_max = 256 << 10;
+  Process b(2, TestToken(), "", limits, absl::Milliseconds(100));
+  RpcSecurity security;
+  security.token = TestToken();
+  auto stub = v1::ActorTransport::NewStub(MakeChannel(b.setting.endpoint, security));
+  grpc::ClientContext context;
+  auto stream = stub->Connect(&context);
+  FrameSession session;
+  REQUIRE(stream->Write(session.Hello("test", 7, 1)));
+  v1::Frame reply;
+  REQUIRE(stream->Read(&reply));
+  const int before = Echo::made;
+  Envelope call;
+  call.kind = Envelope::Kind::kCall;
+  call.route = std::make_shared<const CallRoute>(CallRoute{b.setting.self, "Echo.Big"});
+  call.bytes = Encode(std::tuple<int64_t>(1'000'000));
+  call.timeout = absl::Minutes(1);
+  bool reads = true;
+  for (int n = 1; n <= 100 && reads; ++n) {  // Their results are not taken, and fill the queue.
+    call.call_id = static_cast<uint64_t>(n);
+    session.PushAlways(Envelope(call));
+    REQUIRE(stream->Write(*session.Next()));
+    reads = Eventually([&] { return Echo::made == before + n; }, absl::Milliseconds(500));
+  }
+  REQUIRE_FALSE(reads);
+  REQUIRE(b.transport->Connections().size() == 1);
+  context.TryCancel();
+  CHECK(Eventually([&] { return b.transport->Connections().empty(); }));
+  while (stream->Read(&reply)) continue;
+  CHECK_FALSE(stream->Finish().ok());
 }
 
 }  // namespace
