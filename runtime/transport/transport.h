@@ -82,7 +82,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   // Before others learn of the endpoint. They use gRPC when this fails, or was not called.
   absl::Status ServeRings(const std::string& endpoint);
 
-  // For the executor of an actor that others call by rings; null without rings.
+  // For one executor of the process: its actor's, or the one that its actors share, when others call them by rings.
+  // Null without rings.
   std::shared_ptr<IdleWork> idle_work() const;
 
   // Calls to actors of this process go to their mailboxes without the transport, where the method allows it.

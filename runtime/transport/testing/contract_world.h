@@ -188,9 +188,11 @@ struct Side {
     setting.self = {{JobId("job"), role, 0}, incarnation};
     setting.endpoint = endpoint;
     contexts.push_back(std::make_unique<ActorContext>(setting, transport, nullptr));
+    // One executor of a process takes idle work, as in a worker.
+    std::shared_ptr<IdleWork> idle = cells.empty() ? transport->idle_work() : nullptr;
     cells.push_back(std::make_shared<ActorCell>(
         *ActorRegistry::Global().Find("Subject").value(), std::make_unique<Subject>(), *contexts.back(),
-        ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}, .idle = transport->idle_work()}));
+        ActorCellOptions{.mailbox = {.messages_max = kMailboxMax}, .idle = std::move(idle)}));
     REQUIRE(cells.back()->Start().ok());
     host.Add(cells.back());
     return {setting.self, endpoint};
