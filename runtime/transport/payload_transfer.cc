@@ -167,6 +167,7 @@ void PayloadReceiver::Grant(uint64_t number, Transfer& transfer, std::vector<Env
 void PayloadReceiver::Admit(std::vector<Envelope>& credits) {
   while (!waiting_.empty()) {
     auto [number, total] = waiting_.front();
+    if (transfers_.size() >= limits_.assembled_max) return;
     if (assembled_bytes_ > 0 && assembled_bytes_ + total > limits_.assembled_bytes_max) return;
     waiting_.pop_front();
     assembled_bytes_ += total;

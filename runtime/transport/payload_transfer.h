@@ -8,8 +8,8 @@
 //   chunk(transfer, total, bytes)    ->                        ... again and again
 //   call | reply | item (transfer)   ->                        with what was put together
 //
-// What is on its way of a transfer is bounded by its credit; what is put together at once, by the receiver: later
-// transfers wait for their first credit. Small envelopes go in between, but those of the same lane, which keep order.
+// What is on its way of a transfer is bounded by its credit; what is put together at once, in bytes and in number, by the
+// receiver: later transfers wait for their first credit. Small envelopes go in between, but those of the same lane, which keep order.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,10 @@ struct TransferLimits {
   // Of one transfer on its way: enough for a fast line, and little for who waits behind it.
   size_t credit_bytes = 4 << 20;
   size_t payload_bytes_max = 1 << 30;
-  // Of payloads that are being put together at once; one that is larger is alone.
+  // Of payloads that are being put together at once; one that is larger is alone. And how many: the other side says how
+  // large each is, and each costs something here.
   size_t assembled_bytes_max = 1 << 30;
+  size_t assembled_max = 256;
 };
 
 class PayloadSender {

@@ -98,6 +98,30 @@ TEST_CASE("PayloadTransfer: what is put together at once is bounded; the others 
   CHECK(most == 400);
 }
 
+TEST_CASE("PayloadTransfer: however small they say they are, only so many are put together at once", "[payload]") {
+  TransferLimits limits = kSmall;
+  limits.assembled_max = 3;
+  PayloadReceiver receiver(limits);
+  auto take = [&receiver](uint64_t transfer, const std::string& bytes) {
+    Envelope chunk;
+    chunk.kind = Envelope::Kind::kChunk;
+    chunk.transfer = transfer;
+    chunk.items = 1;
+    chunk.bytes = bytes;
+    return receiver.TakeChunk(std::move(chunk)).value();
+  };
+  for (uint64_t transfer = 1; transfer <= 3; ++transfer) CHECK(take(transfer, "").size() == 1);
+  for (uint64_t transfer = 4; transfer <= 100; ++transfer) REQUIRE(take(transfer, "").empty());
+  for (uint64_t transfer = 1; transfer <= 100; ++transfer) {
+    CHECK(take(transfer, "x").empty());
+    std::vector<Envelope> credits;
+    REQUIRE(receiver.Finish(transfer, credits).value() == "x");
+    REQUIRE(credits.size() == (transfer <= 97 ? 1 : 0));
+    if (!credits.empty()) CHECK(credits[0].transfer == transfer + 3);
+  }
+  CHECK(receiver.assembled_bytes() == 0);
+}
+
 TEST_CASE("PayloadTransfer: one that is too large is refused with its size, and what waited behind it goes on",
           "[payload]") {
   Ends ends;
