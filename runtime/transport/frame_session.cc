@@ -83,9 +83,7 @@ FrameSession::Kept FrameSession::Pack() {
 
 std::shared_ptr<const v1::Frame> FrameSession::Next() {
   std::shared_ptr<v1::Frame> frame;
-  // Over the limit the server reads no acknowledgements until more is written: the stream's own flow control is the
-  // bound.
-  bool may_keep = over_limit() || (kept_bytes_ < limits_.kept_bytes_max && kept_.size() < limits_.kept_frames_max);
+  bool may_keep = kept_bytes_ < limits_.kept_bytes_max && kept_.size() < limits_.kept_frames_max;
   if (written_ == kept_.size() && !waiting_.empty() && may_keep) {
     kept_.push_back(Pack());
     kept_bytes_ += kept_.back().bytes;

@@ -27,14 +27,17 @@ struct FrameLimits {
   // does not wait long for the last.
   size_t frame_envelopes_max = 1024;
   size_t frame_bytes_max = 256 << 10;
-  // Of frames that are kept until the other side has them; beyond it nothing new is written, unless the queue is over
-  // its limit. More than is on its way on a fast and long line.
+  // Of frames that are kept until the other side has them; beyond it nothing new is written. More than is on its way on
+  // a fast and long line.
   size_t kept_bytes_max = 16 << 20;
   size_t kept_frames_max = 4096;
   // When so much came and nothing goes back that could say so, an acknowledgement goes by itself. Far less than what is
   // kept, so that nobody waits for it.
   size_t acknowledge_bytes = 1 << 20;
   size_t acknowledge_frames = 64;
+  // Of frames that came and wait until fewer replies do. Those of an honest other side, which keeps them meanwhile, are
+  // a quarter of it.
+  size_t held_bytes_max = 64 << 20;
 };
 
 class FrameSession {
@@ -48,7 +51,7 @@ class FrameSession {
 
   // False: full; `envelope` is untouched. Any size of envelope fits into an empty queue.
   bool Push(Envelope&& envelope);
-  // Never refused: for replies, whose number the receiver of the calls bounds by reading no more (see `over_limit`).
+  // Never refused: for replies, whose number the receiver of the calls bounds by taking no more (see `over_limit`).
   void PushAlways(Envelope&& envelope);
   bool over_limit() const {
     return waiting_bytes_ > limits_.queue_bytes_max || waiting_envelopes_ > limits_.queue_envelopes_max;
@@ -59,6 +62,9 @@ class FrameSession {
   absl::Status Begin(uint64_t other_received);
   // What is to be written next; null when nothing is now.
   std::shared_ptr<const v1::Frame> Next();
+  // What a frame that came says of this side's, before it is taken. DATA_LOSS: it cannot be; the session has ended
+  // then.
+  absl::Status TakeAcknowledgement(const v1::Frame& frame) { return Acknowledge(frame.acknowledges()); }
   // A frame that came, behind the hello. False: it holds nothing, or came before; it is dropped. INVALID_ARGUMENT: it
   // cannot be (out of sequence, empty, a second hello); the session has ended then.
   absl::StatusOr<bool> Take(const v1::Frame& frame);

@@ -109,14 +109,17 @@ TEST_CASE("FrameSession: nothing new is written while too much is not acknowledg
   CHECK(Written(writes).size() == 3);
 }
 
-TEST_CASE("FrameSession: who waits with the reading until less waits to be written goes on writing", "[session]") {
+TEST_CASE("FrameSession: however much waits, no more is kept for a side that acknowledges nothing", "[session]") {
   FrameSession writes(kSmall);
   for (uint64_t id = 1; id <= 200; ++id) writes.PushAlways(CallOf(id));
+  CHECK(Written(writes).size() == kSmall.kept_frames_max);
   REQUIRE(writes.over_limit());
-  REQUIRE(writes.Next() != nullptr);
-  while (writes.over_limit()) REQUIRE(writes.Next() != nullptr);
-  CHECK(writes.kept_frames() > kSmall.kept_frames_max);
-  CHECK(writes.Next() == nullptr);
+  v1::Frame frame;
+  frame.set_acknowledges(4);
+  REQUIRE(writes.TakeAcknowledgement(frame).ok());
+  CHECK(Written(writes).size() == 4);
+  frame.set_acknowledges(99);
+  CHECK(writes.TakeAcknowledgement(frame).code() == absl::StatusCode::kDataLoss);
 }
 
 TEST_CASE("FrameSession: frames out of sequence, empty, or with what is none are refused; repeated ones are dropped",

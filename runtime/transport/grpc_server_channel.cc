@@ -10,6 +10,12 @@
 #include "runtime/transport/grpc_channel.h"
 
 namespace troupe {
+namespace {
+
+// With what a frame costs beside its bytes.
+size_t HeldBytes(const v1::Frame& frame) { return frame.ByteSizeLong() + sizeof(frame); }
+
+}  // namespace
 
 std::shared_ptr<GrpcServerLink> GrpcServerLink::Accept(grpc::CallbackServerContext* context, Attach attach,
                                                        std::shared_ptr<TransportCounters> counters) {
@@ -19,18 +25,7 @@ std::shared_ptr<GrpcServerLink> GrpcServerLink::Accept(grpc::CallbackServerConte
   return link;
 }
 
-void GrpcServerLink::ReadNext() {
-  {
-    MutexLock lock(mutex_);
-    ++reads_;
-  }
-  StartRead(&read_bytes_);
-}
-
-std::shared_ptr<GrpcServerChannel> GrpcServerLink::channel() const {
-  MutexLock lock(mutex_);
-  return channel_;
-}
+void GrpcServerLink::ReadNext() { StartRead(&read_bytes_); }
 
 void GrpcServerLink::Write(const std::shared_ptr<const v1::Frame>& frame) {
   {
@@ -50,31 +45,8 @@ void GrpcServerLink::OnWriteDone(bool ok) {
     closing = closing_;
   }
   if (closing) return Finish();
-  ok ? channel()->Written(this) : Lost();
-}
-
-void GrpcServerLink::OnCancel() { Lost(); }
-
-void GrpcServerLink::Lost() {
-  {
-    MutexLock lock(mutex_);
-    lost_ = true;
-    if (reads_ > 0) return;
-  }
-  Broken();
-}
-
-void GrpcServerLink::ReadEnded() {
-  {
-    MutexLock lock(mutex_);
-    if (--reads_ > 0 || !lost_) return;
-  }
-  Broken();
-}
-
-void GrpcServerLink::Broken() {
-  if (auto broken = channel()) broken->LinkBroken(this);
-  Close(absl::UnavailableError("the connection broke"), false);
+  if (!ok) return;  // The reading side learns of it.
+  if (absl::Status taken = channel_->Written(this); !taken.ok()) Refuse(taken);
 }
 
 void GrpcServerLink::Close(const absl::Status& why, bool final) {
@@ -100,29 +72,37 @@ void GrpcServerLink::Finish() {
 }
 
 void GrpcServerLink::OnReadDone(bool ok) {
-  if (!ok) return Broken();
-  absl::Status taken = TakeFrame();
-  if (taken.ok()) return ReadEnded();
-  if (absl::IsInvalidArgument(taken) || absl::IsDataLoss(taken)) ++counters_->refused_frames;
-  if (absl::IsAborted(taken)) ++counters_->refused_sessions;
-  if (auto refuses = channel()) refuses->End(taken);
-  Close(taken, true);
+  if (ok) {
+    absl::Status taken = TakeFrame();
+    return taken.ok() ? void() : Refuse(taken);
+  }
+  if (channel_ != nullptr) channel_->LinkBroken(this);
+  Close(absl::UnavailableError("the connection broke"), false);
+}
+
+void GrpcServerLink::Refuse(const absl::Status& why) {
+  if (absl::IsInvalidArgument(why) || absl::IsDataLoss(why) || absl::IsResourceExhausted(why)) {
+    ++counters_->refused_frames;
+  }
+  if (absl::IsAborted(why)) ++counters_->refused_sessions;
+  if (channel_ != nullptr) channel_->End(why);
+  Close(why, true);
 }
 
 absl::Status GrpcServerLink::TakeFrame() {
   TROUPE_RETURN_IF_ERROR(FromWire(read_bytes_, read_frame_));
-  if (auto known = channel()) {
-    if (read_frame_.ends_session()) return absl::CancelledError("the caller wants no more of the session");
-    TROUPE_ASSIGN_OR_RETURN(bool goes_on, known->TakeFrame(this, read_frame_));
-    if (goes_on) ReadNext();
+  if (channel_ != nullptr && read_frame_.ends_session()) {
+    return absl::CancelledError("the caller wants no more of the session");
+  }
+  if (channel_ != nullptr) {
+    absl::StatusOr<bool> goes_on = channel_->TakeFrame(this, read_frame_);
+    if (!goes_on.ok()) return goes_on.status();
+    if (*goes_on) ReadNext();
     return absl::OkStatus();
   }
   TROUPE_ASSIGN_OR_RETURN(v1::TransportHello hello, FrameSession::HelloOf(read_frame_));
   TROUPE_ASSIGN_OR_RETURN(Attached attached, attach_(hello, self_));
-  {
-    MutexLock lock(mutex_);
-    channel_ = std::move(attached.channel);
-  }
+  channel_ = std::move(attached.channel);
   Write(attached.hello);
   ReadNext();
   return absl::OkStatus();
@@ -149,7 +129,6 @@ absl::StatusOr<std::shared_ptr<const v1::Frame>> GrpcServerChannel::Attach(
   std::shared_ptr<const v1::Frame> answer;
   absl::Status status;
   {
-    MutexLock taking(take_mutex_);  // What an older stream has brought is done.
     MutexLock lock(mutex_);
     if (ending_) return absl::AbortedError("the session of " + hello.process() + " has ended here");
     if (hello.epoch() <= epoch_) {
@@ -161,7 +140,7 @@ absl::StatusOr<std::shared_ptr<const v1::Frame>> GrpcServerChannel::Attach(
       epoch_ = hello.epoch();
       older = std::exchange(link_, link);
       writing_ = true;  // The hello.
-      read_paused_ = false;
+      DropHeld();
       detached_at_ = Monotonic::Infinite();
       answer = std::make_shared<v1::Frame>(session_.Hello(process_name, hello.session(), epoch_));
     }
@@ -203,43 +182,70 @@ void GrpcServerChannel::WriteNext() {
   link->Write(frame);
 }
 
-void GrpcServerChannel::Written(const GrpcServerLink* link) {
-  std::shared_ptr<GrpcServerLink> reads;
+absl::Status GrpcServerChannel::Written(const GrpcServerLink* link) {
   {
     MutexLock lock(mutex_);
-    if (link != link_.get()) return;
+    if (link != link_.get()) return absl::OkStatus();
     writing_ = false;
-    if (read_paused_ && !session_.over_limit()) {
-      read_paused_ = false;
-      reads = link_;
-    }
   }
   WriteNext();
-  if (reads != nullptr) reads->ReadNext();
+  return TakeHeld();
 }
 
 absl::StatusOr<bool> GrpcServerChannel::TakeFrame(const GrpcServerLink* link, v1::Frame& frame) {
-  MutexLock taking(take_mutex_);
-  absl::StatusOr<bool> takes = false;
-  std::shared_ptr<EnvelopeSink> sink;
   {
     MutexLock lock(mutex_);
     if (link != link_.get()) return false;
-    sink = sink_;
-    uint64_t before = session_.duplicates();
-    takes = session_.Take(frame);
-    counters_->duplicate_frames += session_.duplicates() - before;
+    TROUPE_RETURN_IF_ERROR(session_.TakeAcknowledgement(frame));
+    held_bytes_ += HeldBytes(frame);
+    held_.push_back(std::move(frame));
+    if (held_bytes_ > limits_.held_bytes_max && held_.size() > 1) {
+      return absl::ResourceExhaustedError(
+          "the other process sends on, " + std::to_string(held_bytes_) +
+          " bytes that are not acknowledged, and does not take the replies that wait for it");
+    }
   }
-  if (!takes.ok()) return takes.status();
-  if (*takes && sink != nullptr) {
-    TROUPE_RETURN_IF_ERROR(FrameSession::TakeEnvelopes(
-        frame, reader_, [&sink](Envelope&& envelope) { return sink->Take(std::move(envelope)); }));
+  WriteNext();  // What waited for an acknowledgement goes on.
+  TROUPE_RETURN_IF_ERROR(TakeHeld());
+  return true;
+}
+
+absl::Status GrpcServerChannel::TakeHeld() {
+  while (true) {
+    v1::Frame frame;
+    std::shared_ptr<EnvelopeSink> sink;
+    absl::StatusOr<bool> takes = false;
+    {
+      MutexLock lock(mutex_);
+      if (taking_ || held_.empty() || session_.over_limit()) return absl::OkStatus();
+      frame = std::move(held_.front());
+      held_.pop_front();
+      held_bytes_ -= HeldBytes(frame);
+      uint64_t before = session_.duplicates();
+      takes = session_.Take(frame);
+      counters_->duplicate_frames += session_.duplicates() - before;
+      if (!takes.ok()) return takes.status();
+      sink = sink_;
+      taking_ = true;
+    }
+    absl::Status taken = *takes && sink != nullptr ? TakeEnvelopes(frame, *sink) : absl::OkStatus();
+    {
+      MutexLock lock(mutex_);
+      taking_ = false;
+    }
+    TROUPE_RETURN_IF_ERROR(taken);
+    WriteNext();  // An acknowledgement may be owed.
   }
-  WriteNext();  // An acknowledgement may be owed, or what waited for one goes on.
-  MutexLock lock(mutex_);
-  if (link != link_.get()) return false;
-  read_paused_ = session_.over_limit();
-  return !read_paused_;
+}
+
+absl::Status GrpcServerChannel::TakeEnvelopes(v1::Frame& frame, EnvelopeSink& sink) {
+  return FrameSession::TakeEnvelopes(frame, reader_,
+                                     [&sink](Envelope&& envelope) { return sink.Take(std::move(envelope)); });
+}
+
+void GrpcServerChannel::DropHeld() {
+  held_.clear();
+  held_bytes_ = 0;
 }
 
 void GrpcServerChannel::LinkBroken(const GrpcServerLink* link) {
@@ -247,6 +253,7 @@ void GrpcServerChannel::LinkBroken(const GrpcServerLink* link) {
     MutexLock lock(mutex_);
     if (link != link_.get()) return;
     link_ = nullptr;
+    DropHeld();  // They were not acknowledged, and come again.
     detached_at_ = MonotonicNow();
   }
   events_.detached();
@@ -262,6 +269,7 @@ void GrpcServerChannel::End(const absl::Status& why) {
     end_status_ = why;
     link = std::move(link_);
     sink = std::move(sink_);
+    DropHeld();
   }
   if (link != nullptr) link->Close(why, true);
   if (sink != nullptr) sink->Ended(why);  // Else SetSink tells it.

@@ -6,6 +6,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,7 +39,6 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
 
   // Any thread; one write at a time, the next when the channel is told. Nothing happens once it closes.
   void Write(const std::shared_ptr<const v1::Frame>& frame);
-  void ReadNext();
   // Any thread; once. `final`: the session has ended too.
   void Close(const absl::Status& why, bool final);
 
@@ -47,27 +47,22 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
       : context_(context), attach_(std::move(attach)), counters_(std::move(counters)) {}
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnCancel() override;
   void OnDone() override;
+  void ReadNext();
   absl::Status TakeFrame();
-  std::shared_ptr<GrpcServerChannel> channel() const;
-  // The stream has broken: the read that waits tells it, behind what came before; here, if none does.
-  void Lost();
-  void ReadEnded();
-  void Broken();
+  // What came cannot be: the session has ended.
+  void Refuse(const absl::Status& why);
   void Finish();
 
   grpc::CallbackServerContext* const context_;
   const Attach attach_;
   const std::shared_ptr<TransportCounters> counters_;
-  std::shared_ptr<GrpcServerLink> self_;  // Until OnDone.
+  std::shared_ptr<GrpcServerLink> self_;        // Until OnDone.
+  std::shared_ptr<GrpcServerChannel> channel_;  // Of the reading side; set once.
   grpc::ByteBuffer read_bytes_;
   v1::Frame read_frame_;
 
-  mutable Mutex mutex_;
-  std::shared_ptr<GrpcServerChannel> channel_ ABSL_GUARDED_BY(mutex_);  // Set once, by the reading side.
-  int reads_ ABSL_GUARDED_BY(mutex_) = 0;  // That wait or are being taken; 0: the channel reads no further now.
-  bool lost_ ABSL_GUARDED_BY(mutex_) = false;
+  Mutex mutex_;
   grpc::ByteBuffer write_bytes_;  // Of the write that runs.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -75,7 +70,9 @@ class GrpcServerLink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   absl::Status close_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Reads no further while too many envelopes wait to be written.
+// While too many envelopes wait to be written it takes no more calls: it goes on reading, for what the other side
+// acknowledges and for its end, and holds the frames. They are not acknowledged, so an honest other side sends no more
+// of them than it may keep.
 class GrpcServerChannel final : public FrameChannel, public std::enable_shared_from_this<GrpcServerChannel> {
  public:
   struct Events {
@@ -83,7 +80,7 @@ class GrpcServerChannel final : public FrameChannel, public std::enable_shared_f
     std::function<void()> ended;     // The last.
   };
   GrpcServerChannel(FrameLimits limits, std::shared_ptr<TransportCounters> counters, Events events)
-      : counters_(std::move(counters)), events_(std::move(events)), session_(limits) {}
+      : limits_(limits), counters_(std::move(counters)), events_(std::move(events)), session_(limits) {}
   // Before the first stream. Its Ended follows at once if the channel has ended.
   void SetSink(std::shared_ptr<EnvelopeSink> sink);
 
@@ -102,16 +99,21 @@ class GrpcServerChannel final : public FrameChannel, public std::enable_shared_f
 
  private:
   friend class GrpcServerLink;
-  // Of a link; nothing happens when another one took its place. Whether the link is to read on.
+  // Of a link; nothing happens when another one took its place. Whether the link is to read on. RESOURCE_EXHAUSTED: it
+  // sends more than it may keep.
   absl::StatusOr<bool> TakeFrame(const GrpcServerLink* link, v1::Frame& frame);
-  void Written(const GrpcServerLink* link);
+  absl::Status Written(const GrpcServerLink* link);
   void LinkBroken(const GrpcServerLink* link);
   void WriteNext();
+  // What is held, unless too much waits to be written, or another thread does it.
+  absl::Status TakeHeld();
+  absl::Status TakeEnvelopes(v1::Frame& frame, EnvelopeSink& sink);
+  void DropHeld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const FrameLimits limits_;
   const std::shared_ptr<TransportCounters> counters_;
   const Events events_;
-  Mutex take_mutex_;  // What comes is taken one after the other. Taken before mutex_.
-  EnvelopeReader reader_ ABSL_GUARDED_BY(take_mutex_);
+  EnvelopeReader reader_;  // Of the thread in TakeHeld that has set taking_.
 
   mutable Mutex mutex_;
   FrameSession session_ ABSL_GUARDED_BY(mutex_);
@@ -119,7 +121,9 @@ class GrpcServerChannel final : public FrameChannel, public std::enable_shared_f
   std::shared_ptr<GrpcServerLink> link_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool read_paused_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<v1::Frame> held_ ABSL_GUARDED_BY(mutex_);  // Of link_.
+  size_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool taking_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
   Monotonic detached_at_ ABSL_GUARDED_BY(mutex_) = Monotonic::Infinite();

@@ -8,8 +8,9 @@
 //   chunk(transfer, total, bytes)    ->                        ... again and again
 //   call | reply | item (transfer)   ->                        with what was put together
 //
-// What is on its way of a transfer is bounded by its credit; what is put together at once, in bytes and in number, by the
-// receiver: later transfers wait for their first credit. Small envelopes go in between, but those of the same lane, which keep order.
+// What is on its way of a transfer is bounded by its credit; what is put together at once, in bytes and in number, by
+// the receiver: later transfers wait for their first credit. Small envelopes go in between, but those of the same lane,
+// which keep order.
 #pragma once
 
 #include <cstdint>

@@ -294,39 +294,88 @@ TEST_CASE("Transport: a session that is not known here, or an older stream of on
   CHECK(SendFrames(b, {session.Hello("test", 8, 2)}).code() == absl::StatusCode::kAborted);  // It has ended.
 }
 
-TEST_CASE("Transport: a caller that dies while nothing more is read from it is noticed, and its session ends",
+// A caller by hand, which reads and acknowledges what it likes. Calls Echo.Big.
+struct Caller {
+  explicit Caller(const Process& of) : to(of) {
+    RpcSecurity security;
+    security.token = TestToken();
+    stub = v1::ActorTransport::NewStub(MakeChannel(to.setting.endpoint, security));
+    stream = stub->Connect(&context);
+    REQUIRE(stream->Write(session.Hello("test", 7, 1)));
+    v1::Frame hello;
+    REQUIRE(stream->Read(&hello));
+  }
+  bool Call(int64_t bytes) {
+    Envelope call;
+    call.kind = Envelope::Kind::kCall;
+    call.route = std::make_shared<const CallRoute>(CallRoute{to.setting.self, "Echo.Big"});
+    call.bytes = Encode(std::tuple<int64_t>(bytes));
+    call.timeout = absl::Minutes(1);
+    call.call_id = static_cast<uint64_t>(++calls);
+    session.PushAlways(std::move(call));
+    return stream->Write(*session.Next());
+  }
+  // So many that the last one is not taken any more.
+  void CallUntilNoneIsTaken(int64_t bytes) {
+    for (int before = Echo::made, taken = before; taken == Echo::made; ++taken) {
+      REQUIRE(Call(bytes));
+      if (!Eventually([&] { return Echo::made == taken + 1; }, absl::Milliseconds(500))) return;
+      REQUIRE(taken - before < 200);
+    }
+  }
+
+  const Process& to;
+  FrameSession session;
+  int calls = 0;
+  std::unique_ptr<v1::ActorTransport::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::Frame, v1::Frame>> stream;
+};
+
+TEST_CASE("Transport: a caller that dies while no more of its calls are taken is noticed, and its session ends",
           "[transport]") {
   FrameLimits limits;
   limits.queue_bytes_max = 256 << 10;
   Process b(2, TestToken(), "", limits, absl::Milliseconds(100));
-  RpcSecurity security;
-  security.token = TestToken();
-  auto stub = v1::ActorTransport::NewStub(MakeChannel(b.setting.endpoint, security));
-  grpc::ClientContext context;
-  auto stream = stub->Connect(&context);
-  FrameSession session;
-  REQUIRE(stream->Write(session.Hello("test", 7, 1)));
-  v1::Frame reply;
-  REQUIRE(stream->Read(&reply));
-  const int before = Echo::made;
-  Envelope call;
-  call.kind = Envelope::Kind::kCall;
-  call.route = std::make_shared<const CallRoute>(CallRoute{b.setting.self, "Echo.Big"});
-  call.bytes = Encode(std::tuple<int64_t>(1'000'000));
-  call.timeout = absl::Minutes(1);
-  bool reads = true;
-  for (int n = 1; n <= 100 && reads; ++n) {  // Their results are not taken, and fill the queue.
-    call.call_id = static_cast<uint64_t>(n);
-    session.PushAlways(Envelope(call));
-    REQUIRE(stream->Write(*session.Next()));
-    reads = Eventually([&] { return Echo::made == before + n; }, absl::Milliseconds(500));
-  }
-  REQUIRE_FALSE(reads);
+  Caller caller(b);
+  caller.CallUntilNoneIsTaken(1'000'000);
   REQUIRE(b.transport->Connections().size() == 1);
-  context.TryCancel();
+  caller.context.TryCancel();
   CHECK(Eventually([&] { return b.transport->Connections().empty(); }));
-  while (stream->Read(&reply)) continue;
-  CHECK_FALSE(stream->Finish().ok());
+  v1::Frame reply;
+  while (caller.stream->Read(&reply)) continue;
+  CHECK_FALSE(caller.stream->Finish().ok());
+}
+
+TEST_CASE("Transport: a caller that acknowledges nothing is answered so far, and its session ends when it calls on",
+          "[transport]") {
+  FrameLimits limits;
+  limits.queue_bytes_max = 256 << 10;
+  limits.kept_bytes_max = 128 << 10;
+  limits.held_bytes_max = 64 << 10;
+  Process b(2, TestToken(), "", limits);
+  Caller caller(b);
+  std::atomic<uint64_t> last{0};
+  std::thread reads([&] {
+    v1::Frame reply;
+    while (caller.stream->Read(&reply)) last = reply.sequence();
+  });
+  caller.CallUntilNoneIsTaken(60'000);
+  CHECK(caller.calls < 12);  // Those that are kept, those that wait, and one that is taken beyond.
+  const int before = Echo::made;
+  v1::Frame acknowledgement;
+  acknowledgement.set_acknowledges(last);
+  REQUIRE(caller.stream->Write(acknowledgement));
+  CHECK(Eventually([&] { return Echo::made > before; }));
+  caller.CallUntilNoneIsTaken(60'000);
+  int more = 0;
+  while (more < 10'000 && caller.Call(1)) ++more;
+  CHECK(more < 10'000);
+  reads.join();
+  absl::Status end = FromGrpc(caller.stream->Finish());
+  CHECK(end.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(std::string(end.message()).find("does not take the replies") != std::string::npos);
+  CHECK(b.transport->Connections().empty());
 }
 
 }  // namespace
