@@ -22,11 +22,4 @@ inline Envelope CallEnvelope(uint64_t id, std::shared_ptr<const CallRoute> route
   return envelope;
 }
 
-// The call may be sent again: the receiver knows it by its caller's random number and the call's number there.
-inline void SetRepeats(uint64_t caller, uint64_t number, Envelope& call) {
-  call.repeats = true;
-  call.caller = caller;
-  call.number = number;
-}
-
 }  // namespace troupe

@@ -23,6 +23,7 @@ absl::StatusOr<uint64_t> CallTable::Add(std::unique_ptr<OpenCall>& call) {
   const uint64_t id = call->id = next_id_++;
   bytes_ += call->bytes;
   AddDeadline(call->deadline, id);
+  if (call->acknowledges) repeating_.insert(id);
   calls_.emplace(id, std::move(call));
   return id;
 }
@@ -33,12 +34,14 @@ std::unique_ptr<OpenCall> CallTable::Take(uint64_t id) {
   std::unique_ptr<OpenCall> call = std::move(found->second);
   calls_.erase(found);
   bytes_ -= call->bytes;
+  if (call->acknowledges) repeating_.erase(id);
   return call;
 }
 
 void CallTable::PutBack(OpenCall call) {
   bytes_ += call.bytes;
   AddDeadline(call.deadline, call.id);
+  if (call.acknowledges) repeating_.insert(call.id);
   uint64_t id = call.id;
   calls_.emplace(id, std::make_unique<OpenCall>(std::move(call)));
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,9 @@ class CallTable {
   void PutBack(OpenCall call);
   // Null when it is not open. Valid until the next change.
   const OpenCall* Find(uint64_t id) const;
+  // No call below it that may be sent again is open, or will be. (Calls that are taken and put back: in between, no
+  // lock is let go.)
+  uint64_t settled() const { return repeating_.empty() ? next_id_ : *repeating_.begin(); }
   // In the order in which they were made, each of these:
   std::vector<OpenCall> TakeExpired(Monotonic now);
   std::vector<OpenCall> TakeStream(uint64_t stream);
@@ -81,6 +85,7 @@ class CallTable {
   uint64_t next_id_ = 1;
   size_t bytes_ = 0;
   absl::flat_hash_map<uint64_t, std::unique_ptr<OpenCall>> calls_;
+  std::set<uint64_t> repeating_;  // Those that may be sent again.
   // A heap with the soonest first. Most calls end sooner: theirs are found not to be open when they come up, or when
   // the heap is made anew.
   mutable std::vector<std::pair<Monotonic, uint64_t>> deadlines_;

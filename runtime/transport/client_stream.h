@@ -18,7 +18,8 @@
 namespace troupe {
 
 struct ClientStreamOptions {
-  uint64_t id = 0;
+  uint64_t id = 0;  // Later ones have higher ones.
+  std::string endpoint;
   std::string process;  // Of the other side, for people.
   FrameLimits limits;
   TransferLimits transfers;
@@ -50,6 +51,7 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
   static std::shared_ptr<ClientStream> Open(ClientStreamOptions options, Events events);
 
   uint64_t id() const { return options_.id; }
+  const std::string& endpoint() const { return options_.endpoint; }
   const std::string& process() const { return options_.process; }
 
   // Any thread. RESOURCE_EXHAUSTED: the queue is full. UNAVAILABLE: the stream has ended.

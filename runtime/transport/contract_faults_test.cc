@@ -41,6 +41,20 @@ TEST_CASE("Contract: a repeated call never reaches another life, and is given up
   });
 }
 
+TEST_CASE("Contract: calls that may be repeated and were given up leave nothing that refuses later ones",
+          "[contract]") {
+  OverEachConnection([](World& world) {
+    Ref<Subject> ref = world.ref();
+    for (int round = 0; round < 120; ++round) {  // More than a receiver remembers of one caller.
+      std::vector<Future<int64_t>> calls;
+      for (int i = 0; i < 10; ++i) calls.push_back(ref.Call<&Subject::GateRepeated>());
+      for (Future<int64_t>& call : calls) call.Cancel();
+      REQUIRE(ref.Call<&Subject::Count>().Get().ok());  // They have come, and what follows them.
+    }
+    CHECK(ref.Call<&Subject::NextRepeated>(0).Get() == absl::OkStatus());
+  });
+}
+
 TEST_CASE("Contract: what is in flight goes on over a connection that breaks, each once and in order", "[contract]") {
   OverEachConnection([](World& world) {
     Ref<Subject> ref = world.ref();

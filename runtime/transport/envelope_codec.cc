@@ -61,6 +61,15 @@ class RecordScope {
   size_t behind_ = 0;
 };
 
+void PutRepeat(const RepeatKey& key, std::string& out) {
+  for (uint64_t field : {key.caller, key.number, key.line, key.settled}) PutNumber(field, out);
+}
+RepeatKey TakeRepeat(FieldReader& fields) {
+  RepeatKey key;
+  for (uint64_t* field : {&key.caller, &key.number, &key.line, &key.settled}) *field = fields.Take<uint64_t>();
+  return key;
+}
+
 ActorLife TakeLife(FieldReader& fields) {
   ActorLife life;
   life.path.job = JobId(fields.TakeText());
@@ -143,9 +152,7 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, RecordByt
       for (uint64_t field : {envelope.items, envelope.item_bytes}) {
         if (envelope.streams) PutNumber(field, out);
       }
-      for (uint64_t field : {envelope.caller, envelope.number}) {
-        if (envelope.repeats) PutNumber(field, out);
-      }
+      if (envelope.repeats) PutRepeat(envelope.repeat, out);
       record.PutRest(envelope.bytes, bytes);
       return;
     }
@@ -170,7 +177,7 @@ void EnvelopeWriter::Write(const Envelope& envelope, std::string& out, RecordByt
     }
     case Envelope::Kind::kAck: {
       RecordScope record(kAck, out);
-      for (uint64_t field : {envelope.caller, envelope.number}) PutNumber(field, out);
+      PutRepeat(envelope.repeat, out);
       return;
     }
     case Envelope::Kind::kProbe:
@@ -231,10 +238,7 @@ absl::Status EnvelopeReader::ReadCall(FieldReader& fields, Envelope& envelope) {
     envelope.items = fields.Take<uint64_t>();
     envelope.item_bytes = fields.Take<uint64_t>();
   }
-  if (envelope.repeats) {
-    envelope.caller = fields.Take<uint64_t>();
-    envelope.number = fields.Take<uint64_t>();
-  }
+  if (envelope.repeats) envelope.repeat = TakeRepeat(fields);
   envelope.bytes = fields.TakeRest();
   if (absl::Status end = fields.End("a call"); !end.ok()) return end;
   if (route >= routes_.size()) {
@@ -278,8 +282,7 @@ absl::Status EnvelopeReader::ReadOne(std::string_view record, Envelope& envelope
       break;
     case kAck:
       envelope.kind = Envelope::Kind::kAck;
-      envelope.caller = fields.Take<uint64_t>();
-      envelope.number = fields.Take<uint64_t>();
+      envelope.repeat = TakeRepeat(fields);
       break;
     case kProbe:
     case kConfirm:

@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-inline constexpr uint32_t kTransportProtocolVersion = 4;
+inline constexpr uint32_t kTransportProtocolVersion = 5;
 
 struct FrameLimits {
   size_t queue_envelopes_max = 65'536;

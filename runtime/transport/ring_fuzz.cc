@@ -29,8 +29,8 @@ bool Same(const std::shared_ptr<const CallRoute>& a, const std::shared_ptr<const
 bool Same(const Envelope& a, const Envelope& b) {
   return a.kind == b.kind && a.streams == b.streams && a.repeats == b.repeats && a.call_id == b.call_id &&
          Same(a.route, b.route) && a.bytes == b.bytes && a.timeout == b.timeout && a.items == b.items &&
-         a.item_bytes == b.item_bytes && a.caller == b.caller && a.number == b.number &&
-         a.status.code() == b.status.code() && a.status.message() == b.status.message() && a.transfer == b.transfer;
+         a.item_bytes == b.item_bytes && a.repeat == b.repeat && a.status.code() == b.status.code() &&
+         a.status.message() == b.status.message() && a.transfer == b.transfer;
 }
 
 // Records behind each other; each that can be read is written and read again.

@@ -13,7 +13,7 @@
 namespace troupe {
 
 // Of rings, frames, records and of what stands here.
-inline constexpr uint32_t kRingVersion = 2;
+inline constexpr uint32_t kRingVersion = 3;
 inline constexpr size_t kRingPacketBytesMax = 8 << 10;
 
 struct RingOffer {

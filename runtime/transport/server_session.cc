@@ -70,11 +70,9 @@ absl::Status ServerSession::Take(Envelope&& envelope) {
         host_.CancelCall(envelope.route->target, {this, envelope.call_id});
       }
       return absl::OkStatus();
-    case Envelope::Kind::kAck: {
-      MutexLock lock(book_->mutex);
-      book_->book.Acknowledge({envelope.caller, envelope.number});
+    case Envelope::Kind::kAck:
+      Acknowledge(envelope.repeat);
       return absl::OkStatus();
-    }
     case Envelope::Kind::kProbe:
       return receiver_.probed_(number_, envelope.bytes);
     default:
@@ -153,8 +151,7 @@ absl::Status ServerSession::TakeCall(Envelope&& envelope) {
   }
   if (envelope.repeats) {
     if (envelope.call_id == 0 || envelope.streams) return absl::InvalidArgumentError("what cannot be repeated");
-    DeliverOnce({envelope.caller, envelope.number}, envelope.route, incoming);
-    return absl::OkStatus();
+    return DeliverOnce(envelope.repeat, envelope.route, incoming);
   }
   Deliver(envelope.route, std::move(incoming));
   return absl::OkStatus();
@@ -171,16 +168,35 @@ void ServerSession::Deliver(const std::shared_ptr<const CallRoute>& route, Incom
   host_.Deliver(route->target, std::move(call));  // It says why not.
 }
 
-void ServerSession::DeliverOnce(const ReplyBook::Key& key, const std::shared_ptr<const CallRoute>& route,
-                                IncomingCall& call) {
+absl::Status ServerSession::DeliverOnce(const RepeatKey& key, const std::shared_ptr<const CallRoute>& route,
+                                        IncomingCall& call) {
   MutexLock order(book_->order_mutex);
-  uint64_t& newest = book_->newest[key.first];
-  if (number_ < newest) return;  // The caller sends it again on a later session, and listens there.
-  newest = number_;
-  if (BeginOnce(key, call)) Deliver(route, std::move(call));
+  if (line_over_) return absl::OkStatus();  // The caller goes on elsewhere, or has given it up.
+  if (!line_.has_value()) {
+    MutexLock lock(book_->mutex);
+    if (book_->book.BeginLine(key.caller, key.line, MonotonicNow())) line_ = key;
+  } else if (line_->caller != key.caller || line_->line != key.line) {
+    return absl::InvalidArgumentError("a second caller of calls that may be repeated on one connection");
+  }
+  if (!line_.has_value()) {
+    call.reply(
+        CallErrorStatus(v1::CallError::CALL_OVERLOADED,
+                        "too many processes have repeated calls to this one: restart it, or do without retries"));
+  } else if (BeginOnce(key, call)) {
+    Deliver(route, std::move(call));
+  }
+  return absl::OkStatus();
 }
 
-bool ServerSession::BeginOnce(const ReplyBook::Key& key, IncomingCall& call) {
+void ServerSession::Acknowledge(const RepeatKey& key) {
+  MutexLock order(book_->order_mutex);
+  // Of a call that was never sent there may be an ack all the same.
+  if (!line_.has_value() || line_over_ || line_->caller != key.caller || line_->line != key.line) return;
+  MutexLock lock(book_->mutex);
+  book_->book.Acknowledge(key);
+}
+
+bool ServerSession::BeginOnce(const RepeatKey& key, IncomingCall& call) {
   ReplyBook::Begun begun;
   {
     MutexLock lock(book_->mutex);
@@ -188,7 +204,7 @@ bool ServerSession::BeginOnce(const ReplyBook::Key& key, IncomingCall& call) {
   }
   switch (begun.verdict) {
     case ReplyBook::Verdict::kRun:
-      call.reply = [book = book_, key](absl::StatusOr<std::string> result) {
+      call.reply = [book = book_, key = ReplyBook::Key{key.caller, key.number}](absl::StatusOr<std::string> result) {
         ReplyCallback to;
         {
           MutexLock lock(book->mutex);
@@ -204,7 +220,13 @@ bool ServerSession::BeginOnce(const ReplyBook::Key& key, IncomingCall& call) {
       call.reply(CallErrorStatus(v1::CallError::CALL_OVERLOADED,
                                  "this process keeps too many replies that the caller has not acknowledged"));
       return false;
+    case ReplyBook::Verdict::kForgotten:
+      call.reply(
+          CallErrorStatus(v1::CallError::CALL_UNAVAILABLE,
+                          "the call came again after its time; it may have run, its reply is not kept any more"));
+      return false;
     case ReplyBook::Verdict::kWait:
+    case ReplyBook::Verdict::kStale:
       return false;
   }
   return false;
@@ -241,6 +263,12 @@ void ServerSession::Ended(const absl::Status&) {
     streams.swap(streams_);
   }
   for (auto& [id, stream] : streams) stream.sink->Cancel();
+  {
+    MutexLock order(book_->order_mutex);
+    MutexLock lock(book_->mutex);
+    if (line_.has_value() && !line_over_) book_->book.EndLine(line_->caller, MonotonicNow());
+    line_over_ = true;
+  }
   receiver_.Forget(shared_from_this());
 }
 

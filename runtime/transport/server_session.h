@@ -7,9 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,11 +44,8 @@ class CallReceiver {
   friend class ServerSession;
   // Of calls that may be repeated; shared with their replies, which may come after the receiver has gone.
   struct SharedBook {
-    // The newest session of each caller that repeats calls: what an older one still brings was sent again on it. One
-    // number for each process that ever did. Held while a call is taken and delivered, so that both keep one order.
+    // Held while a call is taken and delivered, so that both keep one order. Taken before `mutex`.
     Mutex order_mutex;
-    std::unordered_map<uint64_t, uint64_t> newest ABSL_GUARDED_BY(order_mutex);
-
     Mutex mutex;
     ReplyBook book ABSL_GUARDED_BY(mutex);
   };
@@ -103,9 +100,10 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   // A reply or an item: those of a call keep their order.
   void Send(Envelope&& envelope);
   void SendOut(PayloadSender::Out&& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(transfer_mutex_);
-  void DeliverOnce(const ReplyBook::Key& key, const std::shared_ptr<const CallRoute>& route, IncomingCall& call);
+  absl::Status DeliverOnce(const RepeatKey& key, const std::shared_ptr<const CallRoute>& route, IncomingCall& call);
   // Whether this call is to run now; if not, its reply is sent, or will be.
-  bool BeginOnce(const ReplyBook::Key& key, IncomingCall& call);
+  bool BeginOnce(const RepeatKey& key, IncomingCall& call);
+  void Acknowledge(const RepeatKey& key);
   std::shared_ptr<StreamSink> OpenStream(uint64_t call_id, StreamWindow window);
   std::shared_ptr<StreamSink> SinkOf(uint64_t call_id);
   void Item(uint64_t call_id, std::string item);
@@ -123,6 +121,10 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   // Whom the last call went to, which the next one often goes to as well. Of the thread that brings envelopes.
   std::shared_ptr<const CallRoute> last_route_;
   std::weak_ptr<ActorCell> last_cell_;
+
+  // Of the calls that may be repeated: the first one's, whose caller and line are those of all; and no more come.
+  std::optional<RepeatKey> line_ ABSL_GUARDED_BY(book_->order_mutex);
+  bool line_over_ ABSL_GUARDED_BY(book_->order_mutex) = false;
 
   Mutex mutex_;
   std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.

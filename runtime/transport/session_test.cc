@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bookkeeping of calls: the call table and the replies, without clocks, threads or sockets.
+// The bookkeeping of calls, without clocks, threads or sockets.
 #include <catch2/catch.hpp>
 
 #include "runtime/transport/call_table.h"
-#include "runtime/transport/reply_book.h"
 
 namespace troupe {
 namespace {
@@ -52,37 +51,25 @@ TEST_CASE("CallTable: a call is taken out once, by whichever reason comes first"
   CHECK(table.NextDeadline().infinite());
 }
 
-TEST_CASE("ReplyBook: a repeat of a call waits for its reply or gets it, until the ack or the deadline", "[session]") {
-  ReplyBook book({.unacked_max = 2, .bytes_max = 10});
-  std::string sent;
-  auto to = [&sent](const char* where) {
-    return [&sent, where](const absl::StatusOr<std::string>& reply) { sent += where + reply.value_or("error") + " "; };
+TEST_CASE("CallTable: it tells below which number no call is sent again", "[session]") {
+  CallTable table;
+  auto add = [&table](bool repeats) {
+    OpenCall call = Call(1, "x", 1, 10);
+    call.acknowledges = repeats;
+    return AddTo(table, std::move(call)).value();
   };
-  using Verdict = ReplyBook::Verdict;
-  REQUIRE(book.Begin({1, 1}, At(100), At(0), to("a:")).verdict == Verdict::kRun);
-  REQUIRE(book.Begin({1, 1}, At(100), At(0), to("b:")).verdict == Verdict::kWait);
-  book.Finish({1, 1}, std::string("x"))(std::string("x"));
-  CHECK(sent == "b:x ");  // To where it was asked for last.
-  CHECK_FALSE(book.Finish({1, 1}, std::string("y")));
-  ReplyBook::Begun known = book.Begin({1, 1}, At(100), At(0), to("c:"));
-  CHECK(known.verdict == Verdict::kKnown);
-  CHECK(known.reply->value() == "x");
-
-  REQUIRE(book.Begin({1, 2}, At(50), At(0), to("d:")).verdict == Verdict::kRun);
-  CHECK(book.Begin({1, 3}, At(100), At(0), to("e:")).verdict == Verdict::kRefused);
-  CHECK(book.Begin({2, 1}, At(100), At(0), to("f:")).verdict == Verdict::kRun);
-  CHECK(book.Begin({1, 3}, At(100), At(50), to("e:")).verdict == Verdict::kRun);  // (1, 2) is past its deadline.
-  CHECK_FALSE(book.Finish({1, 2}, std::string("late")));
-  book.Acknowledge({1, 1});
-  book.Acknowledge({1, 1});
-  CHECK(book.Begin({1, 1}, At(100), At(50), to("g:")).verdict == Verdict::kRun);
-  // Over the bound in bytes nothing new is begun.
-  (void)book.Finish({1, 1}, std::string(11, 'x'));
-  CHECK(book.bytes() == 11);
-  CHECK(book.Begin({3, 1}, At(100), At(50), to("h:")).verdict == Verdict::kRefused);
-  CHECK(book.Begin({4, 1}, At(300), At(200), to("i:")).verdict == Verdict::kRun);
-  CHECK(book.size() == 1);
-  CHECK(book.bytes() == 0);
+  CHECK(table.settled() == 1);
+  uint64_t once = add(false), a = add(true), b = add(true);
+  CHECK(table.settled() == a);
+  table.Take(once);
+  OpenCall again = std::move(*table.Take(a));
+  CHECK(table.settled() == b);
+  table.PutBack(std::move(again));
+  CHECK(table.settled() == a);
+  table.Take(b);
+  CHECK(table.settled() == a);
+  table.Take(a);
+  CHECK(table.settled() == b + 1);
 }
 
 TEST_CASE("CallTable: it is bounded in calls and in bytes", "[session]") {

@@ -140,6 +140,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
   std::shared_ptr<StreamSink> sink;
   bool may_repeat = false;
   Way way;
+  RepeatKey key;
   absl::StatusOr<uint64_t> id;
   {
     MutexLock lock(mutex_);
@@ -160,6 +161,7 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
       call->route = way.route;
       id = calls_.Add(call);
       if (!id.ok()) id = CallErrorStatus(v1::CallError::CALL_OVERLOADED, MessageOf(id.status()));
+      if (id.ok() && may_repeat) key = KeyOf(*id, *way.stream);
       if (deadline < timer_at_) timer_changed_.NotifyAll();
     }
   }
@@ -180,7 +182,8 @@ uint64_t Transport::Call(const ActorAddress& target, OutgoingCall&& outgoing) {
   envelope.streams = streams;
   envelope.items = outgoing.window.items;
   envelope.item_bytes = outgoing.window.bytes;
-  if (may_repeat) SetRepeats(caller_id_, *id, envelope);
+  envelope.repeats = may_repeat;
+  envelope.repeat = key;
   absl::Status sent = way.stream->Send(std::move(envelope));
   // The stream's end, which is still to be told, sends what may be repeated again.
   bool sent_again = may_repeat && absl::IsUnavailable(sent);
@@ -240,6 +243,7 @@ void Transport::Abandon(const OpenCall& call) {
   envelope.call_id = call.id;
   envelope.route = call.route;
   stream->CancelCall(std::move(envelope));
+  Acknowledge(call);
 }
 
 void Transport::Grant(uint64_t id, size_t items, size_t bytes) {
@@ -312,18 +316,8 @@ void Transport::Complete(uint64_t id, absl::StatusOr<std::string> result) {
     call = calls_.Take(id);
   }
   if (call == nullptr) return;  // It was answered already: its deadline was over.
-  if (call->acknowledges) Acknowledge(*call);
+  Acknowledge(*call);
   call->reply(std::move(result));
-}
-
-void Transport::Acknowledge(const OpenCall& call) {
-  std::shared_ptr<ClientStream> stream = StreamOf(call);
-  if (stream == nullptr) return;
-  Envelope envelope;
-  envelope.kind = Envelope::Kind::kAck;
-  envelope.caller = caller_id_;
-  envelope.number = call.id;
-  stream->SendAlways(std::move(envelope));
 }
 
 void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
@@ -340,6 +334,7 @@ void Transport::MarkDead(const ActorLife& life, const v1::ExitCause& cause) {
   for (const DeathBook::Told& watcher : *told) watcher.ended(watcher.life, cause);
   for (OpenCall& call : calls) {
     if (call.sink != nullptr) call.sink->Cancel();
+    Acknowledge(call);
     call.reply(DiedStatus(DeathText(call.target(), cause) + "; the call may have run", cause));
   }
 }

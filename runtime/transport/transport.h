@@ -143,9 +143,12 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   void EndRedials(Monotonic now);
   void EndDetached(Monotonic now);
   bool IsHere(const ActorAddress& target) const;
-  // Of a call that is not open any more, and whose answer nobody waits for: its stream ends, it is not begun.
+  // Of a call that is not open any more, and whose answer nobody waits for: its stream ends, it is not begun, and is
+  // not remembered there.
   void Abandon(const OpenCall& call);
+  // Of one that may be sent again: that it will not be.
   void Acknowledge(const OpenCall& call);
+  RepeatKey KeyOf(uint64_t call, const ClientStream& stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null when it has ended.
   std::shared_ptr<ClientStream> StreamOf(const OpenCall& call) const;
   std::shared_ptr<ClientStream> OpenStream(uint64_t id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -170,7 +173,7 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   static constexpr absl::Duration kCircleTick = absl::Milliseconds(100);
 
   const TransportOptions options_;
-  const uint64_t caller_id_;  // Of retry keys.
+  const uint64_t caller_id_;  // Of repeat keys.
   const std::shared_ptr<TransportCounters> counters_ = std::make_shared<TransportCounters>();
   ActorHost& host_;
   const std::unique_ptr<CallReceiver> receiver_;

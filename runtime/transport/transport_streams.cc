@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "runtime/actor/call_error.h"
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
@@ -106,6 +107,7 @@ std::shared_ptr<ClientStream> Transport::OpenStreamTo(const ActorAddress& target
   };
   ClientStreamOptions options;
   options.id = id;
+  options.endpoint = endpoint;
   options.process = target.life.ToString();
   options.limits = options_.frames;
   options.transfers = Transfers();
@@ -136,12 +138,32 @@ void Transport::SendAgain(std::vector<OpenCall>& calls, const std::string& endpo
     }
     --call.retries_left;
     call.stream = stream->id();
-    Envelope envelope = CallEnvelope(call.id, call.route, call.arguments, call.deadline - now);
-    SetRepeats(caller_id_, call.id, envelope);
+    const uint64_t id = call.id;
+    Envelope envelope = CallEnvelope(id, call.route, call.arguments, call.deadline - now);
     calls_.PutBack(std::move(call));
+    envelope.repeats = true;
+    envelope.repeat = KeyOf(id, *stream);  // Those that are still to be put back have higher numbers.
     stream->SendAlways(std::move(envelope));
   }
   calls = std::move(left);
+}
+
+RepeatKey Transport::KeyOf(uint64_t call, const ClientStream& stream) const {
+  return {absl::HashOf(caller_id_, stream.endpoint()), call, stream.id(), calls_.settled()};
+}
+
+void Transport::Acknowledge(const OpenCall& call) {
+  if (!call.acknowledges) return;
+  Envelope envelope;
+  std::shared_ptr<ClientStream> stream;
+  {
+    MutexLock lock(mutex_);
+    stream = OpenStream(call.stream);
+    if (stream == nullptr) return;  // What is sent on a later one says that it is settled.
+    envelope.repeat = KeyOf(call.id, *stream);
+  }
+  envelope.kind = Envelope::Kind::kAck;
+  stream->SendAlways(std::move(envelope));
 }
 
 // Streams that have waited too long for their process; the end of each then ends its calls.
