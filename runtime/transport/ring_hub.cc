@@ -22,6 +22,8 @@ constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
 constexpr int kIdleTries = 4;
 // Of a dial whose socket breaks before the answer: gRPC instead would be for long.
 constexpr int kDialTries = 3;
+// Threads beside one for each pair, and a second one for each whose socket broke: of handshakes that go no further.
+constexpr size_t kHandshakesMax = 16;
 // After an accept that failed (out of descriptors).
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(50);
 
@@ -243,7 +245,7 @@ absl::Status RingHub::StartThread(bool pair, std::function<void(Thread&)> work) 
     }
     if (stopping_) {
       status = absl::UnavailableError("this process is stopping");
-    } else if (threads_.size() >= 2 * options_.pairs_max) {  // A second one of each pair, when its socket broke.
+    } else if (threads_.size() >= 2 * options_.pairs_max + kHandshakesMax) {
       status = absl::ResourceExhaustedError(std::to_string(threads_.size()) + " threads of this process serve rings");
     } else if (pair) {
       status = CheckPairs();
