@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-absl::Status ObjectBroker::HoldElsewhere(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply) {
+absl::Status ObjectBroker::HoldElsewhere(Line& from, const v1::HoldObject& hold, v1::ObjectReply& reply) {
   ObjectId id = ObjectId::FromProto(hold.name());
   if (options_.endpoint.empty()) {
     return absl::FailedPreconditionError(
@@ -37,7 +37,7 @@ void ObjectBroker::TellExchange(const ObjectId& id, v1::ElsewhereNotice::What wh
   notice.mutable_elsewhere()->set_what(what);
   auto object = elsewhere_.find(id);
   if (object != elsewhere_.end()) *notice.mutable_elsewhere()->mutable_home() = object->second.home;
-  Notify(exchange_, notice);
+  lines_.Notify(exchange_, notice);
 }
 
 void ObjectBroker::OpenExchange(ObjectProcess process) {
@@ -55,7 +55,7 @@ void ObjectBroker::TakeElsewhere(ObjectProcess from, const v1::TellElsewhere& te
     MutexLock lock(mutex_);
     *notice.mutable_arrived()->mutable_name() = holds_.Outside(id).ToProto();
     *notice.mutable_arrived()->mutable_error() = tell.error();
-    return NotifyOthers(from, notice);
+    return lines_.NotifyAllBut(from, notice);
   }
   auto object = elsewhere_.find(id);
   if (from != exchange_ || object == elsewhere_.end()) return;
@@ -70,7 +70,7 @@ void ObjectBroker::TakeElsewhere(ObjectProcess from, const v1::TellElsewhere& te
   } else {
     object->second.held = true;
   }
-  NotifyOthers(from, notice);
+  lines_.NotifyAllBut(from, notice);
 }
 
 }  // namespace troupe

@@ -16,6 +16,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/mutex.h"
 #include "runtime/env/unix_socket.h"
+#include "runtime/object/broker_lines.h"
 #include "runtime/object/hold_table.h"
 #include "runtime/object/object_table.h"
 #include "troupe/v1/object.pb.h"
@@ -50,58 +51,47 @@ class ObjectBroker {
   size_t held_objects() const;
 
  private:
-  struct Connection {
-    explicit Connection(UnixSocket s) : socket(std::move(s)) {}
-    UnixSocket socket;
-    ObjectProcess process = 0;  // 0: no session.
-    bool notices = false;
-    std::deque<std::string> waiting;  // Notices that the process did not take yet.
-  };
-  struct Request {
-    Connection* from;
-    v1::ObjectRequest body;
-    std::vector<UniqueFd> fds;
-  };
+  using Line = BrokerLines::Line;
+  using Request = BrokerLines::Request;
 
   ObjectBroker(ObjectBrokerOptions options, UnixListener listener, UnixSocket wake, UnixSocket wake_other_end);
   void Run();
   // One pass: everything that has come is read, then handled in the order of each line. False: it is to end.
   bool Pass(Monotonic deadline);
-  void Accept();
   // `candidates` had no holder, and `agreed` nobody who minds, before the pass, which has read all that had come if it
   // is `whole`.
   void Sweep(std::vector<ObjectId> candidates, std::vector<std::pair<ObjectId, uint64_t>> agreed, bool whole);
-  // Reads what has come into `requests_`, and handles exports at once: who was sent a ref asks after its export was
-  // sent. False: more may be there.
-  bool Drain(Connection& connection);
-  void DrainSession(ObjectProcess process);
+  void TellSwept(const std::vector<ObjectId>& candidates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ProcessEnded(ObjectProcess process);
+  std::string SpillFolderOf(ObjectProcess process) const;
+  void RemoveDeadSpills();
+  bool Resyncing() const;
+
+  // ---- Requests (broker_requests.cc) ----
+  // As it is read. Exports are handled at once: who was sent a ref asks after its export was sent.
+  void Take(Request request);
   void Handle(Request& request);
-  void Close(Connection& connection);
   // With the descriptor to send in `send`.
   v1::ObjectReply Answer(Request& request, UniqueFd& send);
   absl::Status Put(Request& request);
-  absl::Status Get(const v1::ObjectRequest& request, v1::ObjectReply& reply, UniqueFd& send);
-  absl::Status Open(Connection& from, const v1::OpenSession& open, v1::ObjectReply& reply);
+  absl::Status Get(const v1::GetObject& get, v1::ObjectReply& reply, UniqueFd& send);
+  absl::Status Open(Line& from, const v1::OpenSession& open, v1::ObjectReply& reply);
   absl::Status AddFile(Request& request);
   absl::Status GetFile(const v1::GetObjectFile& get, v1::ObjectReply& reply, UniqueFd& send);
-  absl::Status Hold(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply);
-  // Of an object of another node that is not here.
-  absl::Status HoldElsewhere(Connection& from, const v1::HoldObject& hold, v1::ObjectReply& reply)
+  absl::Status Hold(Line& from, const v1::HoldObject& hold, v1::ObjectReply& reply);
+  void Claim(const v1::ClaimTransit& claim);
+  void Export(ObjectProcess from, const v1::ExportObject& shared);
+  void Withdraw(ObjectProcess from, const v1::WithdrawObject& withdraw);
+  v1::NodeObjectFigures Figures() const;
+
+  // ---- Objects of other nodes (broker_elsewhere.cc) ----
+  // Of one that is not here.
+  absl::Status HoldElsewhere(Line& from, const v1::HoldObject& hold, v1::ObjectReply& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeElsewhere(ObjectProcess from, const v1::TellElsewhere& tell);
   void TellExchange(const ObjectId& id, v1::ElsewhereNotice::What what);
   // All that it has to know, to one that may know nothing.
   void OpenExchange(ObjectProcess process);
-  v1::NodeObjectFigures Figures() const;
-  void Claim(const v1::ClaimTransit& claim);
-  void Export(ObjectProcess from, const v1::ExportObject& shared);
-  void Withdraw(ObjectProcess from, const v1::WithdrawObject& withdraw);
-  void NotifyOthers(ObjectProcess process, const v1::ObjectNotice& notice);
-  std::string SpillFolderOf(ObjectProcess process) const;
-  void RemoveDeadSpills();
-  void Notify(ObjectProcess process, const v1::ObjectNotice& notice);
-  void FlushNotices(Connection& connection);
-  bool Resyncing() const;
 
   const ObjectBrokerOptions options_;
   const Monotonic resync_until_;
@@ -109,7 +99,7 @@ class ObjectBroker {
   UnixSocket wake_;            // Read by the thread.
   UnixSocket wake_other_end_;  // Shut down by the destructor.
   // Of the thread alone.
-  std::vector<std::unique_ptr<Connection>> connections_;
+  BrokerLines lines_;
   std::deque<Request> requests_;
   std::vector<ObjectId> unheld_;
   std::vector<std::pair<ObjectId, uint64_t>> agreed_;
