@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
 #include "runtime/object/chunk_wire.h"
+#include "runtime/object/exchange_wire.h"
 #include "runtime/rpc/status.h"
 
 namespace troupe {
@@ -18,24 +19,8 @@ namespace {
 constexpr absl::Duration kRestoreTimeout = absl::Seconds(20);
 // Of a swarm that nobody is in; who leaves last ends it.
 constexpr absl::Duration kAloneMax = absl::Seconds(1);
-constexpr size_t kTextBytesMax = 256;
-constexpr size_t kRequestBytesMax = 1024;
 
 absl::Status NotOpen() { return absl::UnavailableError("this node is starting or ending"); }
-
-ChunkSwarm::Report ReportOf(const v1::PlanPullRequest& request) {
-  ChunkSwarm::Report report;
-  report.node = request.node_id();
-  report.sequence = request.sequence();
-  report.fetching.assign(request.fetching().begin(), request.fetching().end());
-  report.arrived.assign(request.arrived().begin(), request.arrived().end());
-  for (const v1::FailedChunk& failed : request.failed()) {
-    report.failed.push_back({failed.chunk(), failed.source(), failed.lost()});
-  }
-  report.wanted = request.wanted();
-  report.leaves = request.leaves();
-  return report;
-}
 
 }  // namespace
 
@@ -172,11 +157,8 @@ grpc::Status ExchangeService::Plan(grpc::ServerContext*, const v1::PlanPullReque
 }
 
 absl::Status ExchangeService::DoPlan(const v1::PlanPullRequest& request, v1::PlanPullResponse& response) {
+  TROUPE_ASSIGN_OR_RETURN(ChunkSwarm::Report report, ReportOf(request));
   ObjectId id = ObjectId::FromProto(request.name());
-  if (id.process == 0 || request.size_bytes() < 0 || ChunksOf(request.size_bytes()) > ChunkSwarm::kChunksMax ||
-      request.node_id().size() > kTextBytesMax || request.endpoint().size() > kTextBytesMax) {
-    return absl::InvalidArgumentError("a plan for an object that cannot be, or for a node that cannot be");
-  }
   bool known;
   {
     MutexLock lock(mutex_);
@@ -193,7 +175,7 @@ absl::Status ExchangeService::DoPlan(const v1::PlanPullRequest& request, v1::Pla
   }
   Monotonic now = MonotonicNow();
   swarm.object->Use(now);
-  TROUPE_ASSIGN_OR_RETURN(std::vector<ChunkSwarm::Send> sends, swarm.plan.Step(ReportOf(request), now));
+  TROUPE_ASSIGN_OR_RETURN(std::vector<ChunkSwarm::Send> sends, swarm.plan.Step(report, now));
   if (request.leaves()) {
     swarm.endpoints.erase(request.node_id());
     if (swarm.plan.Nodes().empty()) EndSwarm(id);
@@ -253,22 +235,16 @@ grpc::ServerUnaryReactor* ExchangeService::GetChunk(grpc::CallbackServerContext*
 }
 
 absl::Status ExchangeService::SendChunk(const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
-  grpc::Slice bytes;
-  v1::GetChunkRequest get;
-  if (request.Length() > kRequestBytesMax || !request.DumpToSingleSlice(&bytes).ok() ||
-      !get.ParseFromArray(bytes.begin(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError("a broken request for a chunk");
-  }
-  ObjectId id = ObjectId::FromProto(get.name());
+  TROUPE_ASSIGN_OR_RETURN(ChunkName get, DecodeGetChunk(request));
   std::shared_ptr<OfferedObject> object;
   {
     MutexLock lock(mutex_);
-    auto found = offered_.find(id);
+    auto found = offered_.find(get.id);
     if (found != offered_.end()) object = found->second;
   }
-  if (object == nullptr || !object->Has(get.chunk())) {
-    return absl::NotFoundError("node " + node_id_ + " does not have chunk " + std::to_string(get.chunk()) + " of " +
-                               id.ToString());
+  if (object == nullptr || !object->Has(get.chunk)) {
+    return absl::NotFoundError("node " + node_id_ + " does not have chunk " + std::to_string(get.chunk) + " of " +
+                               get.id.ToString());
   }
   if (sending_->fetch_add(1) >= kSendingMax) {
     sending_->fetch_sub(1);
@@ -276,7 +252,7 @@ absl::Status ExchangeService::SendChunk(const grpc::ByteBuffer& request, grpc::B
                                         " chunks already");
   }
   object->Use(MonotonicNow());
-  std::span<const std::byte> chunk = ChunkOf(object->bytes(), get.chunk());
+  std::span<const std::byte> chunk = ChunkOf(object->bytes(), get.chunk);
   sent_bytes_ += static_cast<int64_t>(chunk.size());
   response = EncodeChunk(chunk, ChunkSum(chunk), [object, sending = sending_] { sending->fetch_sub(1); });
   return absl::OkStatus();

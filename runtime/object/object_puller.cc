@@ -8,6 +8,7 @@
 #include "runtime/env/clock.h"
 #include "runtime/env/random.h"
 #include "runtime/object/chunk_wire.h"
+#include "runtime/object/exchange_wire.h"
 
 namespace troupe {
 namespace {
@@ -18,15 +19,6 @@ constexpr absl::Duration kOfferTick = absl::Milliseconds(100);
 constexpr absl::Duration kFetchTick = absl::Milliseconds(5);
 constexpr absl::Duration kOfferPeriod = absl::Seconds(1);
 constexpr absl::Duration kFiguresPeriod = absl::Seconds(1);
-
-PlanCame PlanOf(const v1::PlanPullResponse& response) {
-  PlanCame plan;
-  for (const v1::ChunkSource& source : response.sources()) {
-    plan.fetches.push_back({source.chunk(), {source.source().node_id(), source.source().endpoint()}, source.crc32c()});
-  }
-  for (const v1::NodeEndpoint& other : response.others()) plan.others.push_back({other.node_id(), other.endpoint()});
-  return plan;
-}
 
 }  // namespace
 
@@ -242,14 +234,11 @@ void ObjectPuller::Handle(PlanDone& done) {
     return;
   }
   if (done.status.ok()) pull.alone = done.response.alone();
-  if (done.status.ok() && done.response.chunk_bytes() != kChunkBytes) {
-    done.status =
-        absl::InvalidArgumentError("its node cuts objects into chunks of another size; it is of another version");
-  }
-  if (done.status.ok()) {
-    Step(done.id, pull, PlanOf(done.response));
+  absl::StatusOr<PlanCame> plan = done.status.ok() ? PlanOf(done.response) : absl::StatusOr<PlanCame>(done.status);
+  if (plan.ok()) {
+    Step(done.id, pull, *std::move(plan));
   } else {
-    Step(done.id, pull, PlanFailed{done.status});
+    Step(done.id, pull, PlanFailed{plan.status()});
   }
 }
 

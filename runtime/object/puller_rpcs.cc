@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/object/chunk_wire.h"
+#include "runtime/object/exchange_wire.h"
 #include "runtime/object/object_puller.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/status.h"
@@ -18,24 +19,6 @@ constexpr absl::Duration kPlanTimeout = absl::Seconds(25);
 constexpr absl::Duration kChunkTimeout = absl::Seconds(15);
 constexpr size_t kChannelsMax = 256;
 const char kGetChunkMethod[] = "/troupe.v1.ObjectExchange/GetChunk";
-
-v1::PlanPullRequest PlanRequest(const ObjectId& id, int64_t bytes, const ChunkSwarm::Report& report) {
-  v1::PlanPullRequest request;
-  *request.mutable_name() = id.ToProto();
-  request.set_size_bytes(bytes);
-  request.mutable_arrived()->Add(report.arrived.begin(), report.arrived.end());
-  request.mutable_fetching()->Add(report.fetching.begin(), report.fetching.end());
-  for (const ChunkSwarm::Failure& failure : report.failed) {
-    v1::FailedChunk& failed = *request.add_failed();
-    failed.set_chunk(failure.chunk);
-    failed.set_source(failure.source);
-    failed.set_lost(failure.lost);
-  }
-  request.set_wanted(report.wanted);
-  request.set_leaves(report.leaves);
-  request.set_sequence(report.sequence);
-  return request;
-}
 
 // Of an RPC with generated messages, which live until its callback has run.
 template <typename Request, typename Response>
@@ -73,7 +56,7 @@ void ObjectPuller::SendPlan(const ObjectId& id, Pull& pull, const ChunkSwarm::Re
   if (context == nullptr) return;
   ++pull.plans;
   auto messages = std::make_shared<Messages<v1::PlanPullRequest, v1::PlanPullResponse>>();
-  messages->request = PlanRequest(id, pull.home.size_bytes(), report);
+  messages->request = ToProto(id, pull.home.size_bytes(), report);
   messages->request.set_node_id(options_.node_id);
   messages->request.set_endpoint(options_.endpoint);
   auto stub = std::make_shared<v1::ObjectExchange::Stub>(ChannelTo(pull.home.endpoint()));
@@ -86,12 +69,8 @@ void ObjectPuller::SendPlan(const ObjectId& id, Pull& pull, const ChunkSwarm::Re
 void ObjectPuller::Do(const ObjectId& id, Pull& pull, const FetchChunk& action) {
   std::shared_ptr<grpc::ClientContext> context = NewContext(kChunkTimeout);
   if (context == nullptr) return;
-  v1::GetChunkRequest get;
-  *get.mutable_name() = id.ToProto();
-  get.set_chunk(action.chunk);
   auto messages = std::make_shared<Messages<grpc::ByteBuffer, grpc::ByteBuffer>>();
-  grpc::Slice slice(get.SerializeAsString());
-  messages->request = grpc::ByteBuffer(&slice, 1);
+  messages->request = EncodeGetChunk({id, action.chunk});
   auto stub = std::make_shared<grpc::GenericStub>(ChannelTo(action.source.endpoint));
   pull.rpcs[action.chunk] = context;
   stub->UnaryCall(context.get(), kGetChunkMethod, grpc::StubOptions(), &messages->request, &messages->response,
