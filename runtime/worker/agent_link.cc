@@ -15,13 +15,16 @@ namespace {
 
 constexpr absl::Duration kRetryFirst = absl::Milliseconds(50);
 constexpr absl::Duration kRetryMax = absl::Seconds(1);
-// For the agent to take what was said last: it comes before the exit then.
+// For the agent to take what was said: it comes before the exit then.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 }  // namespace
 
-AgentLink::AgentLink(std::shared_ptr<grpc::Channel> agent, ActorLife self, Events events)
-    : stub_(v1::Agent::NewStub(std::move(agent))), self_(std::move(self)), events_(std::move(events)) {
+AgentLink::AgentLink(std::shared_ptr<grpc::Channel> agent, ActorLife self, absl::Duration last_word_max, Events events)
+    : stub_(v1::Agent::NewStub(std::move(agent))),
+      self_(std::move(self)),
+      last_word_max_(last_word_max),
+      events_(std::move(events)) {
   session_thread_ = std::thread([this] { RunSession(); });
   heartbeat_thread_ = std::thread([this] { RunHeartbeats(); });
 }
@@ -35,34 +38,40 @@ AgentLink::~AgentLink() {
 void AgentLink::Close() {
   {
     MutexLock lock(mutex_);
+    if (!stopping_) stop_at_ = MonotonicNow() + (last_word_.has_value() ? last_word_max_ : kFarewell);
     stopping_ = true;
     changed_.NotifyAll();
   }
   {
     MutexLock lock(write_mutex_);
-    if (stream_ != nullptr) std::exchange(stream_, nullptr)->WritesDone();
+    EndWrites();
   }
   MutexLock lock(mutex_);
-  changed_.WaitUntil(lock, MonotonicNow() + kFarewell, [this] { return context_ == nullptr; });
+  changed_.WaitUntil(lock, stop_at_, [this] { return over_; });
+  stop_at_ = Monotonic();
+  changed_.NotifyAll();
   if (context_ != nullptr) context_->TryCancel();
 }
 
 void AgentLink::RunSession() {
   absl::Duration retry = kRetryFirst;
+  absl::Status ended;
   while (true) {
     Monotonic started = MonotonicNow();
-    absl::Status ended = OneSession();
-    if (absl::IsNotFound(ended)) {
-      {
-        MutexLock lock(mutex_);
-        if (stopping_) return;
-      }
-      return events_.unknown(ended);
-    }
+    ended = OneSession();
     retry = MonotonicNow() - started > kRetryMax ? kRetryFirst : std::min(2 * retry, kRetryMax);
     MutexLock lock(mutex_);
-    if (changed_.WaitUntil(lock, MonotonicNow() + retry, [this] { return stopping_; })) return;
+    over_ = absl::IsNotFound(ended) || changed_.WaitUntil(lock, MonotonicNow() + retry, [this] { return Done(); });
+    if (!over_) continue;
+    changed_.NotifyAll();
+    if (stopping_ || !absl::IsNotFound(ended)) return;
+    break;
   }
+  events_.unknown(ended);
+}
+
+bool AgentLink::Done() const {
+  return stopping_ && (heard_out_ || !last_word_.has_value() || MonotonicNow() >= stop_at_);
 }
 
 absl::Status AgentLink::OneSession() {
@@ -70,38 +79,54 @@ absl::Status AgentLink::OneSession() {
   v1::WorkerToAgent hello;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return absl::CancelledError("stopping");
+    if (Done()) return absl::CancelledError("stopping");
     context_ = &context;
     hello = Hello();
   }
   std::unique_ptr<Stream> stream = stub_->WorkerSession(&context);
-  if (stream->Write(hello)) {
+  {
     MutexLock lock(write_mutex_);
-    stream_ = stream.get();
+    if (stream->Write(hello)) {
+      stream_ = stream.get();
+      SayTheRest(hello.hello());
+    }
   }
-  SayWhatIsNew(hello.hello());
   v1::AgentToWorker message;
   while (stream->Read(&message)) Take(message);
+  bool writes_ended = false;
   {
     MutexLock lock(write_mutex_);
     stream_ = nullptr;
+    writes_ended = std::exchange(writes_ended_, false);
   }
   absl::Status ended = FromGrpc(stream->Finish());
   MutexLock lock(mutex_);
   context_ = nullptr;
-  changed_.NotifyAll();
+  heard_out_ = ended.ok() && writes_ended;
   return ended;
 }
 
-void AgentLink::SayWhatIsNew(const v1::WorkerHello& said) {
-  v1::WorkerToAgent ready;
+void AgentLink::SayTheRest(const v1::WorkerHello& said) {
+  std::optional<v1::WorkerToAgent> ready, last;
+  bool stopping = false;
   {
     MutexLock lock(mutex_);
-    if (!ready_ || said.ready()) return;
-    ready.mutable_ready()->set_endpoint(endpoint_);
-    ready.mutable_ready()->set_remote_endpoint(remote_endpoint_);
+    if (ready_ && !said.ready()) {
+      ready.emplace().mutable_ready()->set_endpoint(endpoint_);
+      ready->mutable_ready()->set_remote_endpoint(remote_endpoint_);
+    }
+    last = last_word_;
+    stopping = stopping_;
   }
-  Write(ready);
+  if (ready.has_value()) stream_->Write(*ready);
+  if (last.has_value()) stream_->Write(*last);
+  if (stopping) EndWrites();
+}
+
+void AgentLink::EndWrites() {
+  if (stream_ == nullptr) return;
+  std::exchange(stream_, nullptr)->WritesDone();
+  writes_ended_ = true;
 }
 
 v1::WorkerToAgent AgentLink::Hello() {
@@ -167,13 +192,21 @@ void AgentLink::SayReady(const std::string& endpoint, const std::string& remote_
 void AgentLink::SayStartFailed(const absl::Status& error) {
   v1::WorkerToAgent message;
   *message.mutable_start_failed()->mutable_error() = ToErrorStatus(error);
-  Write(message);
+  SayLast(std::move(message));
 }
 
 void AgentLink::SayEnded(const std::string& text) {
   v1::WorkerToAgent message;
   message.mutable_ended()->set_text(text);
-  Write(message);
+  SayLast(std::move(message));
+}
+
+void AgentLink::SayLast(v1::WorkerToAgent word) {
+  {
+    MutexLock lock(mutex_);
+    last_word_ = word;
+  }
+  Write(word);
 }
 
 }  // namespace troupe

@@ -85,7 +85,8 @@ int WorkerProcess::Run() {
   };
   events.stop = [this](const v1::WorkerStop& stop) { Stop(stop.reason(), absl::Milliseconds(stop.grace_ms())); };
   events.unknown = [this](const absl::Status& status) { Ask(StatusText(status), kUnknownGrace, kUnknownWorker); };
-  link_ = std::make_unique<AgentLink>(MakeChannel("unix:" + options_.agent_socket, security_), options_.self, events);
+  link_ = std::make_unique<AgentLink>(MakeChannel("unix:" + options_.agent_socket, security_), options_.self,
+                                      options_.last_word_max, events);
   int exit_code = Live();
   link_->Close();
   return exit_code;

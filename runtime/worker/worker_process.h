@@ -34,6 +34,8 @@ struct WorkerOptions {
   std::string token;
   // Of an agent that does not answer at all.
   absl::Duration assignment_timeout = absl::Seconds(60);
+  // So long a process that ends waits for an agent that is being restarted, to tell it why.
+  absl::Duration last_word_max = absl::Seconds(30);
 };
 
 class WorkerProcess {

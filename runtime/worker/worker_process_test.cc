@@ -12,6 +12,7 @@
 #include "runtime/actor/ref.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/testing/eventually.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/worker/testing/fake_agent.h"
 #include "troupe/v1/head.grpc.pb.h"
@@ -30,6 +31,13 @@ class Greeter : public Actor, public v1::WeightSource::Service {
   absl::Status OnStart(ActorContext& context) override {
     context_ = &context;
     if (fault_ == 2) return absl::NotFoundError("the data is missing");
+    if (fault_ == 3) {
+      MutexLock lock(gate_mutex);
+      gate_asked = true;
+      gate_changed.NotifyAll();
+      gate_changed.WaitUntil(lock, MonotonicNow() + absl::Seconds(20), [] { return gate_open; });
+      return absl::NotFoundError("the data is gone");
+    }
     return absl::OkStatus();
   }
   void OnStop(std::string_view reason) override { stop_reason = std::string(reason); }
@@ -54,6 +62,10 @@ class Greeter : public Actor, public v1::WeightSource::Service {
   }
 
   inline static std::string stop_reason;
+  // Of fault 3.
+  inline static Mutex gate_mutex;
+  inline static ConditionVariable gate_changed;
+  inline static bool gate_asked = false, gate_open = false;
 
  private:
   int64_t fault_;
@@ -106,7 +118,8 @@ struct Fixture {
     options.security = security;
     server = RpcServer::Start(options, {&agent, &head}).value();
   }
-  void StartWorker(const std::string& actor_class, const std::string& args, const std::string& role = "greeter") {
+  void StartWorker(const std::string& actor_class, const std::string& args, const std::string& role = "greeter",
+                   absl::Duration last_word_max = absl::Seconds(30)) {
     ActorLife self = {{JobId("job"), role, 0}, 3};
     agent.assignment.set_host("127.0.0.1");
     v1::StartWorker& start = *agent.assignment.mutable_start();
@@ -119,6 +132,7 @@ struct Fixture {
     options.self = self;
     options.agent_socket = folder + "/agent.sock";
     options.token = security.token;
+    options.last_word_max = last_word_max;
     process = std::make_unique<WorkerProcess>(options);
     thread = std::thread([this] { exit_code = process->Run(); });
   }
@@ -241,6 +255,56 @@ TEST_CASE("Worker: a restarted agent hears that it is ready already, and is heed
   f.agent.Stop("again");
   CHECK(f.Join() == WorkerProcess::kStopped);
   CHECK(Greeter::stop_reason == "again");
+}
+
+TEST_CASE("Worker: one whose actor ends while the agent is away tells the next agent why", "[worker]") {
+  Fixture f;
+  f.agent.assignment.mutable_start()->mutable_role()->mutable_restart()->set_on_exception(true);
+  f.StartWorker("Greeter", "[0]");
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+  {
+    Caller caller(f);
+    f.server = nullptr;
+    (void)caller.greeter.Call<&Greeter::Throw>().Get();
+  }
+  // Its server goes after the word was given, and before the farewell.
+  REQUIRE(Eventually([&] { return !FileExists(f.agent.ready->endpoint().substr(5)); }));
+  f.Serve();
+  CHECK(f.agent.Await([&] { return f.agent.ended == "INTERNAL: the method threw: broken inside"; }));
+  CHECK(f.Join() == WorkerProcess::kFailed);
+}
+
+TEST_CASE("Worker: one whose actor does not start while the agent is away tells the next agent why", "[worker]") {
+  Fixture f;
+  f.StartWorker("Greeter", "[3]");
+  {
+    MutexLock lock(Greeter::gate_mutex);
+    REQUIRE(
+        Greeter::gate_changed.WaitUntil(lock, MonotonicNow() + absl::Seconds(20), [] { return Greeter::gate_asked; }));
+  }
+  f.server = nullptr;
+  {
+    MutexLock lock(Greeter::gate_mutex);
+    Greeter::gate_open = true;
+    Greeter::gate_changed.NotifyAll();
+  }
+  REQUIRE(Eventually([&] { return ListDirectory(f.folder)->empty(); }));  // Its server has ended.
+  f.Serve();
+  CHECK(f.agent.Await(
+      [&] { return std::string(f.agent.start_failed.message()).find("the data is gone") != std::string::npos; }));
+  CHECK(f.Join() == WorkerProcess::kStartFailed);
+}
+
+TEST_CASE("Worker: one whose agent does not come back ends all the same", "[worker]") {
+  Fixture f;
+  f.StartWorker("Greeter", "[0]", "greeter", absl::Milliseconds(50));
+  REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
+  {
+    Caller caller(f);
+    f.server = nullptr;
+    (void)caller.greeter.Call<&Greeter::Quit>().Get();
+  }
+  CHECK(f.Join() == WorkerProcess::kStopped);
 }
 
 TEST_CASE("Worker: one that the agent does not know ends", "[worker]") {
