@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -30,6 +31,36 @@ constexpr absl::Duration kStopGrace = absl::Seconds(10);
 // When the head is away as a parent ends. The runtime's own end cancels what is left.
 constexpr absl::Duration kEndRetry = absl::Seconds(2);
 constexpr int kEndTries = 300;
+
+// As of v1::Head::Stub::async().
+template <typename Request, typename Response>
+using HeadMethod = void (v1::Head::StubInterface::async_interface::*)(grpc::ClientContext*, const Request*, Response*,
+                                                                      std::function<void(grpc::Status)>);
+
+// Begins an RPC. Who waits for the future on an actor's thread lets other actors run meanwhile; it ends within
+// `timeout`.
+template <typename Request, typename Response>
+Future<Response> Begin(v1::Head::Stub& head, HeadMethod<Request, Response> method, Request request,
+                       absl::Duration timeout) {
+  struct Rpc {
+    grpc::ClientContext context;
+    Request request;
+    Response response;
+  };
+  auto rpc = std::make_shared<Rpc>();
+  rpc->request = std::move(request);
+  SetTimeout(rpc->context, timeout);
+  Promise<Response> promise;
+  Future<Response> future = promise.TakeFuture();
+  (head.async()->*method)(&rpc->context, &rpc->request, &rpc->response,
+                          [rpc, promise = std::move(promise)](const grpc::Status& status) {
+                            if (!status.ok()) return promise.Set(FromGrpc(status));
+                            promise.Set(std::move(rpc->response));
+                          });
+  return future;
+}
+
+using AsyncHead = v1::Head::StubInterface::async_interface;
 
 v1::RoleSpec RoleOf(const std::string& name, const std::string& actor_class, const std::string& arguments,
                     const SpawnOptions& options) {
@@ -92,15 +123,18 @@ ProcessActors::~ProcessActors() {
   for (const auto& [name, job] : actors) jobs.insert(job);
   std::erase_if(jobs, [](const JobPtr& job) { return job->options.detached; });
   // All of them stop at the same time.
-  for (const JobPtr& job : jobs) BeginEnd(job->id, 0);
+  std::vector<Future<v1::Job>> stops;
+  for (const JobPtr& job : jobs) stops.push_back(BeginStop(job->id));
+  for (Future<v1::Job>& stop : stops) (void)stop.Get();
   for (const JobPtr& job : jobs) (void)Cancel(job->id, kStopGrace);
 }
 
 absl::Status ProcessActors::CheckHead() {
-  grpc::ClientContext context;
-  SetTimeout(context, kHeadTimeout);
-  v1::ListNodesResponse response;
-  return Annotate(FromGrpc(stub_->ListNodes(&context, {}, &response)), "the head at " + options_.head_target);
+  absl::Status status =
+      Begin<v1::ListNodesRequest, v1::ListNodesResponse>(*stub_, &AsyncHead::ListNodes, {}, kHeadTimeout)
+          .Get()
+          .status();
+  return Annotate(status, "the head at " + options_.head_target);
 }
 
 absl::StatusOr<std::vector<ActorAddress>> ProcessActors::Spawn(const std::string& actor_class,
@@ -152,7 +186,7 @@ absl::StatusOr<std::vector<ActorAddress>> ProcessActors::Start(const JobPtr& job
   if (parent != nullptr && !job->options.detached) {
     // Whatever lives the actors are in by then.
     job->parent_watch = transport_->Watch({*parent, ""}, [this, id = job->id](const ActorLife&, const v1::ExitCause&) {
-      executor_.Post([this, id] { BeginEnd(id, kEndTries); });
+      executor_.Post([this, id] { End(id, kEndTries); });
     });
   }
   std::vector<ActorAddress> addresses;
@@ -171,10 +205,10 @@ absl::StatusOr<std::string> ProcessActors::Submit(const Job& job, const std::str
   for (const std::string& name : job.names) {
     *request.mutable_spec()->add_roles() = RoleOf(name, actor_class, arguments, job.options);
   }
-  v1::SubmitJobResponse response;
-  grpc::ClientContext context;
-  SetTimeout(context, kRequestTimeout);
-  TROUPE_RETURN_IF_ERROR(FromGrpc(stub_->SubmitJob(&context, request, &response)));
+  TROUPE_ASSIGN_OR_RETURN(v1::SubmitJobResponse response,
+                          (Begin<v1::SubmitJobRequest, v1::SubmitJobResponse>(*stub_, &AsyncHead::SubmitJob,
+                                                                              std::move(request), kRequestTimeout)
+                               .Get()));
   return response.job_id();
 }
 
@@ -190,35 +224,37 @@ absl::Status ProcessActors::AwaitReady(Job& job, std::vector<ActorAddress>& addr
     last = ready.status();
     v1::GetJobRequest request;
     request.set_job_id(job.id);
-    grpc::ClientContext context;
-    SetTimeout(context, kRequestTimeout);
-    v1::Job seen;
-    if (!FromGrpc(stub_->GetJob(&context, request, &seen)).ok() || !HasEnded(seen.state())) continue;
-    return absl::FailedPreconditionError("it did not start: " + seen.reason());
+    absl::StatusOr<v1::Job> seen =
+        Begin<v1::GetJobRequest, v1::Job>(*stub_, &AsyncHead::GetJob, std::move(request), kRequestTimeout).Get();
+    if (!seen.ok() || !HasEnded(seen->state())) continue;
+    return absl::FailedPreconditionError("it did not start: " + seen->reason());
   }
   return absl::DeadlineExceededError("it did not start within " + absl::FormatDuration(job.options.start_timeout) +
                                      " (SpawnOptions::start_timeout): " + MessageOf(last));
 }
 
-void ProcessActors::BeginEnd(const std::string& job_id, int tries) {
+Future<v1::Job> ProcessActors::BeginStop(const std::string& job_id) {
   v1::StopJobRequest request;
   request.set_job_id(job_id);
-  grpc::ClientContext context;
-  SetTimeout(context, kRequestTimeout);
-  v1::Job job;
-  absl::Status begun = FromGrpc(stub_->StopJob(&context, request, &job));
+  return Begin<v1::StopJobRequest, v1::Job>(*stub_, &AsyncHead::StopJob, std::move(request), kRequestTimeout);
+}
+
+void ProcessActors::End(const std::string& job_id, int tries) {
+  Future<v1::Job> stop = BeginStop(job_id);
+  executor_.Wait(*stop.base(), Monotonic::Infinite());
+  absl::Status begun = stop.Get().status();
   if (begun.ok() || absl::IsNotFound(begun) || tries == 0) return;
-  executor_.PostAt(executor_.Now() + kEndRetry, [this, job_id, tries] { BeginEnd(job_id, tries - 1); });
+  executor_.PostAt(executor_.Now() + kEndRetry, [this, job_id, tries] { End(job_id, tries - 1); });
 }
 
 absl::Status ProcessActors::Cancel(const std::string& job_id, absl::Duration grace) {
   v1::CancelJobRequest request;
   request.set_job_id(job_id);
   request.set_grace_ms(std::max<int64_t>(absl::ToInt64Milliseconds(grace), 1));
-  grpc::ClientContext context;
-  SetTimeout(context, grace + kRequestTimeout);
-  v1::Job job;
-  return FromGrpc(stub_->CancelJob(&context, request, &job));
+  return Begin<v1::CancelJobRequest, v1::Job>(*stub_, &AsyncHead::CancelJob, std::move(request),
+                                              grace + kRequestTimeout)
+      .Get()
+      .status();
 }
 
 void ProcessActors::Drop(const JobPtr& job) {

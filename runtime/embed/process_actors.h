@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ProcessActors: actors that this program spawns in processes of their own, placed by a head: each (or each group of
 // them) is a job whose roles are the actors, run by this very program (which becomes a worker inside Runtime::Local or
-// Connect). Thread-safe.
+// Connect). Thread-safe. Who waits for a head on an actor's thread lets other actors run meanwhile.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/actor/executor.h"
+#include "runtime/actor/future.h"
 #include "runtime/actor/local_actors.h"
 #include "runtime/actor/spawn.h"
 #include "runtime/base/mutex.h"
@@ -65,8 +66,10 @@ class ProcessActors {
   absl::StatusOr<std::vector<ActorAddress>> Start(const JobPtr& job, const std::string& arguments,
                                                   const ActorLife* parent);
   absl::Status ReserveNames(Job& job);
-  // In the head's hands: returns at once. `tries` more when the head is away.
-  void BeginEnd(const std::string& job_id, int tries);
+  // In the head's hands when it is ready.
+  Future<v1::Job> BeginStop(const std::string& job_id);
+  // On the executor: the same, with `tries` more when the head is away.
+  void End(const std::string& job_id, int tries);
   absl::Status Cancel(const std::string& job_id, absl::Duration grace);
   // Releases its names and what follows it.
   void Drop(const JobPtr& job);

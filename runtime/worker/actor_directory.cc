@@ -76,17 +76,26 @@ absl::StatusOr<DirectoryEntry> ActorDirectory::FindReady(const std::string& role
 
 absl::StatusOr<DirectoryEntry> ActorDirectory::WaitFor(const std::string& role, int32_t replica, Monotonic deadline,
                                                        uint64_t incarnation_min) {
+  const Waiter waiter = {{role, replica}, incarnation_min, std::make_shared<internal::FutureState<absl::Status>>()};
+  uint64_t number = 0;
   {
     MutexLock lock(mutex_);
-    changed_.WaitUntil(lock, deadline, [&] {
-      auto found = entries_.find({role, replica});
-      return found != entries_.end() && found->second.ready() && found->second.life().incarnation >= incarnation_min;
-    });
+    if (!IsReady(waiter)) waiters_.emplace(number = ++waiters_made_, waiter);
+  }
+  if (number != 0) {
+    static_cast<void>(internal::WaitFor(*waiter.ready, {}, deadline));
+    MutexLock lock(mutex_);
+    waiters_.erase(number);
   }
   absl::StatusOr<DirectoryEntry> entry = FindReady(role, replica);
   if (entry.ok() && entry->life().incarnation >= incarnation_min) return entry;
   return absl::DeadlineExceededError(entry.ok() ? EntryText(*entry) + ", and a later life was waited for"
                                                 : MessageOf(entry.status()));
+}
+
+bool ActorDirectory::IsReady(const Waiter& waiter) const {
+  auto found = entries_.find(waiter.replica);
+  return found != entries_.end() && found->second.ready() && found->second.life().incarnation >= waiter.incarnation_min;
 }
 
 bool ActorDirectory::stop_requested() const {
@@ -135,6 +144,7 @@ bool ActorDirectory::ApplyOne(const v1::Actor& actor, DirectoryEntry& entry, std
 void ActorDirectory::Apply(const v1::ActorUpdate& update) {
   MutexLock notify(notify_mutex_);
   std::vector<DirectoryEntry> changed, dead;
+  std::vector<Waiter> ready;
   {
     MutexLock lock(mutex_);
     stop_requested_ = stop_requested_ || update.stop_requested();
@@ -142,8 +152,11 @@ void ActorDirectory::Apply(const v1::ActorUpdate& update) {
       DirectoryEntry entry;
       if (ApplyOne(actor, entry, dead)) changed.push_back(std::move(entry));
     }
-    changed_.NotifyAll();
+    for (const auto& [number, waiter] : waiters_) {
+      if (IsReady(waiter)) ready.push_back(waiter);
+    }
   }
+  for (const Waiter& waiter : ready) waiter.ready->Set(absl::OkStatus());
   for (const DirectoryEntry& entry : dead) {
     if (on_death_) on_death_(entry.life(), entry.last_exit);
   }

@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/actor/future.h"
 #include "runtime/actor/ref.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/monotonic.h"
@@ -58,7 +60,8 @@ class ActorDirectory {
     return Ref<T>(entry->address, router_);
   }
 
-  // Waits until the replica is ready in a life of at least `incarnation_min`. DEADLINE_EXCEEDED says what it was last.
+  // Waits until the replica is ready in a life of at least `incarnation_min`: on an actor's thread as for a future, so
+  // that other actors run meanwhile. DEADLINE_EXCEEDED says what it was last.
   template <typename T>
   absl::StatusOr<Ref<T>> WaitReady(const std::string& role, int32_t replica, Monotonic deadline,
                                    uint64_t incarnation_min = 0) {
@@ -81,6 +84,13 @@ class ActorDirectory {
   void Apply(const v1::ActorUpdate& update);
 
  private:
+  // Of one WaitFor.
+  struct Waiter {
+    std::pair<std::string, int32_t> replica;
+    uint64_t incarnation_min = 0;
+    std::shared_ptr<internal::FutureState<absl::Status>> ready;
+  };
+  bool IsReady(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<DirectoryEntry> FindReady(const std::string& role, int32_t replica) const;
   bool ApplyOne(const v1::Actor& actor, DirectoryEntry& entry, std::vector<DirectoryEntry>& dead)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -91,8 +101,9 @@ class ActorDirectory {
   const DeathListener on_death_;
   Mutex notify_mutex_;  // Held while listeners run; taken before mutex_.
   mutable Mutex mutex_;
-  ConditionVariable changed_;
   std::map<std::pair<std::string, int32_t>, DirectoryEntry> entries_ ABSL_GUARDED_BY(mutex_);
+  uint64_t waiters_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
   int next_listener_ ABSL_GUARDED_BY(notify_mutex_) = 1;
   std::map<int, Listener> listeners_ ABSL_GUARDED_BY(notify_mutex_);
