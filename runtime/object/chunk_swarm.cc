@@ -103,7 +103,7 @@ void ChunkSwarm::EndSend(Node& node, int64_t chunk) {
 
 void ChunkSwarm::Drop(const std::string& name) {
   auto found = nodes_.find(name);
-  if (found == nodes_.end() || name == home_) return;
+  if (found == nodes_.end()) return;
   Node& node = found->second;
   while (!node.getting.empty()) EndSend(node, node.getting.begin()->first);
   for (const auto& [chunk, sender] : node.senders) {

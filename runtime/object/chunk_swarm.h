@@ -84,6 +84,7 @@ class ChunkSwarm {
   void EndOthers(Node& node, const std::vector<int64_t>& fetching);
   // The chunk is not being sent to it any more.
   void EndSend(Node& node, int64_t chunk);
+  // Of any but the home.
   void Drop(const std::string& name);
   std::vector<Send> Assign(const std::string& name, Node& node, int wanted, Monotonic now);
   // "": none is free.

@@ -37,7 +37,9 @@ void PullState::Take(const PlanCame& plan, Monotonic now, std::vector<PullAction
   home_failures_ = 0;
   home_refuses_ = false;
   bool fetches = false;
-  for (const PullSource& other : plan.others) others_[other.node] = other.endpoint;
+  for (const PullSource& other : plan.others) {
+    if (others_.size() < kOthersMax || others_.contains(other.node)) others_[other.node] = other.endpoint;
+  }
   for (const PlanCame::Fetch& fetch : plan.fetches) {
     bool is_new = fetch.chunk >= 0 && fetch.chunk < chunks_ && !has_[static_cast<size_t>(fetch.chunk)] &&
                   !fetching_.contains(fetch.chunk) && static_cast<int>(fetching_.size()) < kWindow;
@@ -53,9 +55,9 @@ void PullState::Take(const PlanFailed& failed, Monotonic now) {
   asking_ = false;
   home_status_ = failed.status;
   ask_at_ = now + kHomeRetry;
-  // What it says of the object is final; that it cannot be reached may pass.
+  // What it says of the object is final; that it cannot be reached, or ends, may pass.
   home_refuses_ = !absl::IsUnavailable(failed.status) && !absl::IsDeadlineExceeded(failed.status) &&
-                  !absl::IsAborted(failed.status);
+                  !absl::IsAborted(failed.status) && !absl::IsCancelled(failed.status);
   home_failures_ = home_refuses_ ? kHomeFailures : home_failures_ + 1;
 }
 

@@ -79,6 +79,9 @@ class PullState {
   // When the home has said that it does not have the object.
   static constexpr absl::Duration kOrphanStallMax = absl::Seconds(5);
 
+  // Other nodes that are remembered, for when the home goes; a home names 16 at a time.
+  static constexpr size_t kOthersMax = 256;
+
   // `chunks` > 0. The first tick begins it. `home` is for errors: "node x at host:port".
   PullState(int64_t chunks, std::string home, Monotonic now);
 
@@ -88,6 +91,7 @@ class PullState {
   ChunkSwarm::Report OfferReport();
   bool whole() const { return arrived_ == chunks_; }
   int64_t arrived() const { return arrived_; }
+  size_t others() const { return others_.size(); }
 
  private:
   void Take(const PlanCame& plan, Monotonic now, std::vector<PullAction>& actions);
