@@ -64,7 +64,7 @@ bool DecisionLoop::Post(Event event) {
   return true;
 }
 
-bool DecisionLoop::Decide(Event event) {
+bool DecisionLoop::Decide(Event event, RecordStore::Writer writer) {
   bool here = false;
   {
     MutexLock lock(mutex_);
@@ -74,7 +74,7 @@ bool DecisionLoop::Decide(Event event) {
   }
   if (!here) return Post(std::move(event));
   Step(event);
-  Write(RecordStore::Writer::kCaller);
+  Write(writer);
   Deliver(TakeDurable());
   MutexLock lock(mutex_);
   busy_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DecisionLoop: the driver around Cluster. One thread takes events, steps, and hands the records to the store; when
 // they are durable it delivers the actions of the step, in order. Steps run ahead of the disk, and the store's thread
-// does nothing but write. When nothing is under way, a caller that may block does all of it itself: an answer then
-// costs one commit and no way between threads.
+// does nothing but write. When nothing is under way, a caller steps itself, and one that may block writes, too: an
+// answer then costs one commit and no way between threads, and what a node reports none at all.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,10 @@ class DecisionLoop {
 
   // False: too many wait, or the loop has ended.
   bool Post(Event event);
-  // The same; when nothing is under way, the event is decided, made durable and delivered before it returns.
-  bool Decide(Event event);
+  // The same; when nothing is under way, the event is decided before it returns, and what rests on no record is
+  // delivered. `writer`: who writes its records; kCaller: they are durable, and all of it is delivered, when it
+  // returns.
+  bool Decide(Event event, RecordStore::Writer writer = RecordStore::Writer::kCaller);
 
   // Takes no more events, decides those that wait, and returns when all is durable and delivered. Idempotent. After a
   // commit that took too long it does not wait for the disk, unless a caller of Decide does: the store is left to the

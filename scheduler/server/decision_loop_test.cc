@@ -19,6 +19,7 @@ class HeldStore final : public RecordStore {
     MutexLock lock(mutex_);
     if (open_) return done(absl::OkStatus());
     held_.push_back({std::move(batch), std::move(done)});
+    held_by_ = std::this_thread::get_id();
   }
   void Write(Writer writer) override {
     if (writer == Writer::kCaller && by_callers_) Release(absl::OkStatus());
@@ -35,6 +36,11 @@ class HeldStore final : public RecordStore {
     MutexLock lock(mutex_);
     return held_.size();
   }
+  // The last one, by the calling thread.
+  bool held_here() {
+    MutexLock lock(mutex_);
+    return !held_.empty() && held_by_ == std::this_thread::get_id();
+  }
   void Release(const absl::Status& status) {
     std::deque<std::pair<std::vector<v1::Record>, Done>> held;
     {
@@ -47,6 +53,7 @@ class HeldStore final : public RecordStore {
  private:
   Mutex mutex_;
   bool open_ = true;
+  std::thread::id held_by_;
   std::atomic<bool> by_callers_{false};
   std::deque<std::pair<std::vector<v1::Record>, Done>> held_;
 };
@@ -117,6 +124,23 @@ TEST_CASE("DecisionLoop: when nothing is under way a caller decides, writes and 
   f.store->Release(absl::OkStatus());
   f.loop->Stop();
   CHECK(f.answers == answered + 2);
+}
+
+TEST_CASE("DecisionLoop: a caller that must not block decides, and leaves the disk to the store's thread", "[loop]") {
+  Fixture f;
+  CallId call = 0;
+  bool here = false;
+  for (int i = 0; !here && i < 500; ++i, PauseFor(absl::Milliseconds(10))) {
+    f.store->Release(absl::OkStatus());
+    if (f.answers < static_cast<int>(call)) continue;  // Something is under way.
+    CHECK(f.loop->Decide(Submit(++call), RecordStore::Writer::kStore));
+    here = f.store->held_here();
+    CHECK(f.answers == static_cast<int>(call) - 1);
+  }
+  CHECK(here);
+  f.store->Release(absl::OkStatus());
+  f.loop->Stop();
+  CHECK(f.answers == static_cast<int>(call));
 }
 
 TEST_CASE("DecisionLoop: what became durable before its end is delivered at the end", "[loop]") {

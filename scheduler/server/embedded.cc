@@ -30,12 +30,15 @@ class HeadAndNode : public EmbeddedCluster {
     auto cluster = std::make_unique<HeadAndNode>();
     HeadOptions head;
     head.data_dir = options.folder + "/head";
+    cluster->head_target_ = "unix:" + options.folder + "/head.sock";  // All who ask it are on this machine.
+    head.addresses = {cluster->head_target_};
     head.security = options.security;
     head.head_loss_grace = absl::ZeroDuration();
     head.on_fatal = [](const absl::Status& status) { std::cerr << "troupe: " << MessageOf(status) << "\n"; };
     TROUPE_ASSIGN_OR_RETURN(cluster->head_, HeadServer::Start(std::move(head)));
     AgentOptions agent;
-    agent.head_target = cluster->head_target();
+    agent.head_target = cluster->head_target_;
+    agent.host = "127.0.0.1";
     agent.security = options.security;
     agent.keeper_program = options.keeper_program.empty() ? InstalledKeeper() : options.keeper_program;
     agent.runtime_dir = options.folder + "/node";
@@ -55,11 +58,12 @@ class HeadAndNode : public EmbeddedCluster {
     if (head_ != nullptr) head_->Shutdown();
   }
 
-  std::string head_target() const override { return "127.0.0.1:" + std::to_string(head_->port()); }
+  std::string head_target() const override { return head_target_; }
   std::string node_id() const override { return agent_->node_id(); }
   std::string object_socket() const override { return agent_->object_socket(); }
 
  private:
+  std::string head_target_;
   std::unique_ptr<HeadServer> head_;
   std::unique_ptr<NodeAgent> agent_;
 };

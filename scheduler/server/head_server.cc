@@ -25,9 +25,10 @@ constexpr absl::Duration kServerGrace = absl::Seconds(2);
 class HeadServer::Impl {
  public:
   Impl()
-      : nodes_({[this](Event event) { return Post(std::move(event)); },
+      : nodes_({[this](Event event) { return loop_->Decide(std::move(event), Writer::kStore); },
                 [this](const std::string& node, Monotonic at) { board_.NodeHeard(node, at); }}),
-        service_({[this](Event event) { return loop_->Decide(std::move(event)); }, &calls_, &board_}) {}
+        service_({[this](Event event) { return loop_->Decide(std::move(event), Writer::kCaller); }, &calls_, &board_}) {
+  }
   ~Impl() { Shutdown(); }
 
   absl::Status Start(std::unique_ptr<scheduler::RecordStore> store, HeadOptions options) {
@@ -64,7 +65,7 @@ class HeadServer::Impl {
   const DecisionLoop& loop() const { return *loop_; }
 
  private:
-  bool Post(Event event) { return loop_->Post(std::move(event)); }
+  using Writer = scheduler::RecordStore::Writer;
   void Deliver(scheduler::Answer answer) { calls_.Complete(std::move(answer)); }
   void Deliver(scheduler::SendToNode send) { nodes_.Send(send.session, std::move(send.message)); }
   void Deliver(scheduler::CloseSession close) { nodes_.Close(close.session, close.reason); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeService: the sessions of node agents (service NodeControl). Each stream is a reactor of gRPC's callback API, so
-// that sessions cost no threads. Heartbeats are answered here, at once; everything else goes to the deciding thread.
+// that sessions cost no threads. Heartbeats are answered here, at once; everything else is decided.
 // Thread-safe.
 #pragma once
 
@@ -25,7 +25,7 @@ class NodeService final : public v1::NodeControl::CallbackService {
   static constexpr size_t kBytesPerWrite = 256 << 10;
 
   struct Hooks {
-    std::function<bool(Event)> post;                                // False: it takes no more.
+    std::function<bool(Event)> post;                                // It must not block. False: it takes no more.
     std::function<void(const std::string&, Monotonic)> node_heard;  // A heartbeat arrived.
   };
   explicit NodeService(Hooks hooks) : hooks_(std::move(hooks)) {}

@@ -33,8 +33,9 @@ struct Site {
     HeadOptions options;
     options.data_dir = folder + "/head";
     options.security.token = Token::Generate();
+    const std::string target = "unix:" + folder + "/head.sock";  // As an embedded head is reached.
+    options.addresses = {target};
     TROUPE_ASSIGN_OR_RETURN(head, HeadServer::Start(options));
-    std::string target = "127.0.0.1:" + std::to_string(head->port());
     stub = v1::Head::NewStub(MakeChannel(target, options.security));
     TROUPE_ASSIGN_OR_RETURN(node, InstantNode::Start(target, options.security));
     return absl::OkStatus();
