@@ -44,7 +44,7 @@ class FutureState : public FutureBase {
   // The first result counts.
   void Set(Result result) {
     Callback callback;
-    Observers observers;
+    Settled settled;
     {
       MutexLock lock(mutex_);
       if (IsSet()) return;
@@ -53,14 +53,9 @@ class FutureState : public FutureBase {
       } else {
         result_.emplace(std::move(result));
       }
-      set_.store(true, std::memory_order_release);
-      if (waiting_ != nullptr) {
-        observers.swap(waiting_->observers);
-        waiting_->changed.NotifyAll();
-      }
-      if (waker_ != nullptr) waker_->Wake();
+      settled = Settle();
     }
-    for (auto& [id, observer] : observers) observer();
+    Tell(settled);
     if (callback) callback(std::move(result));
   }
 

@@ -15,6 +15,8 @@
 #include "runtime/base/callback.h"
 #include "runtime/base/monotonic.h"
 #include "runtime/base/mutex.h"
+#include "runtime/env/clock.h"
+#include "runtime/env/futex.h"
 
 namespace troupe {
 
@@ -56,7 +58,7 @@ class FutureBase {
  public:
   virtual ~FutureBase() = default;
 
-  bool IsSet() const { return set_.load(std::memory_order_acquire); }
+  bool IsSet() const { return (state_.load(std::memory_order_acquire) & kSet) != 0; }
   // The same, where it may be over by now.
   bool IsSetOrExpired(Monotonic now) {
     if (!IsSet() && call_ != nullptr && call_->deadline() <= now) call_->Expire();
@@ -66,9 +68,11 @@ class FutureBase {
   // On this thread, whatever the thread is.
   bool WaitHere(Monotonic deadline) {
     if (call_ != nullptr) call_->WaitReading(*this, deadline);
-    if (IsSet()) return true;
-    MutexLock lock(mutex_);
-    return IsSet() || waiting().changed.WaitUntil(lock, deadline, [this] { return IsSet(); });
+    while (!IsSet() && !HasPassed(deadline)) {
+      if ((state_.fetch_or(kSlept, std::memory_order_acquire) & kSet) != 0) break;
+      FutexWaitHere(state_, kSlept, deadline);
+    }
+    return IsSet();
   }
 
   // `observer` runs once when the result is there (now, if it is), on the thread that brings it, and takes nothing. The
@@ -78,8 +82,9 @@ class FutureBase {
     {
       MutexLock lock(mutex_);
       if (!IsSet()) {
-        waiting().observers.emplace_back(++waiting().observers_made, std::move(observer));
-        return waiting().observers_made;
+        if (observed_ == nullptr) observed_ = std::make_unique<Observed>();
+        observed_->observers.emplace_back(++observed_->made, std::move(observer));
+        return observed_->made;
       }
     }
     observer();
@@ -87,8 +92,8 @@ class FutureBase {
   }
   void Unobserve(uint64_t id) {
     MutexLock lock(mutex_);
-    if (waiting_ == nullptr) return;
-    std::erase_if(waiting_->observers, [id](const auto& observer) { return observer.first == id; });
+    if (observed_ == nullptr) return;
+    std::erase_if(observed_->observers, [id](const auto& observer) { return observer.first == id; });
   }
 
   // `waker` is woken when it is set, until ClearWaker. False: it is set, or another one stands there.
@@ -110,24 +115,54 @@ class FutureBase {
  protected:
   using Observers = std::vector<std::pair<uint64_t, Callback<void()>>>;
 
-  // Those that wait for it, which most results never have.
-  struct Waiting {
-    ConditionVariable changed;
+  // What is to be done without the lock, which others would find held.
+  struct Settled {
+    bool slept = false;
     Observers observers;
-    uint64_t observers_made = 0;
   };
-  Waiting& waiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (waiting_ == nullptr) waiting_ = std::make_unique<Waiting>();
-    return *waiting_;
+  // It is set now.
+  Settled Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Settled settled;
+    if (observed_ != nullptr) settled.observers.swap(observed_->observers);
+    settled.slept = (state_.fetch_or(kSet, std::memory_order_acq_rel) & kSlept) != 0;
+    if (waker_ != nullptr) waker_->Wake();
+    return settled;
+  }
+  // Uses nothing of this but where it lies: who was woken may take it away.
+  void Tell(const Settled& settled) {
+    if (settled.slept) FutexWakeHere(state_);
+    for (const auto& [id, observer] : settled.observers) observer();
   }
 
   mutable Mutex mutex_;
-  std::unique_ptr<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // Null: none so far.
-  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::atomic<bool> set_{false};  // Changed under the mutex, when the result is there.
 
  private:
+  // Of those that do not sleep for it, which most results never have.
+  struct Observed {
+    Observers observers;
+    uint64_t made = 0;
+  };
+  static constexpr uint32_t kSet = 1, kSlept = 2;  // state_: the result is there; somebody sleeps until then.
+
+  std::unique_ptr<Observed> observed_ ABSL_GUARDED_BY(mutex_);  // Null: none so far.
+  Waker* waker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<uint32_t> state_{0};  // kSet is set under the mutex.
   PendingCall* call_ = nullptr;
+};
+
+// What is waited for and has no result.
+class Gate final : public FutureBase {
+ public:
+  // Any thread. Again: nothing happens.
+  void Open() {
+    Settled settled;
+    {
+      MutexLock lock(mutex_);
+      if (IsSet()) return;
+      settled = Settle();
+    }
+    Tell(settled);
+  }
 };
 
 // How the current thread waits for futures, where it is not enough to sleep: a handler's thread tells its executor, and

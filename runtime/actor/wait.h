@@ -25,11 +25,11 @@ namespace internal {
 class ReadyCounter {
  public:
   ReadyCounter(std::vector<FutureBase*> futures, size_t count) : futures_(std::move(futures)) {
-    if (count == 0) share_->gate.Set(absl::OkStatus());
+    if (count == 0) share_->gate.Open();
     share_->missing = static_cast<int64_t>(count);
     for (FutureBase* future : futures_) {
       ids_.push_back(future->Observe([share = share_] {
-        if (--share->missing == 0) share->gate.Set(absl::OkStatus());
+        if (--share->missing == 0) share->gate.Open();
       }));
     }
   }
@@ -39,12 +39,12 @@ class ReadyCounter {
   ReadyCounter(const ReadyCounter&) = delete;
   ReadyCounter& operator=(const ReadyCounter&) = delete;
 
-  FutureState<absl::Status>& gate() { return share_->gate; }
+  Gate& gate() { return share_->gate; }
 
  private:
   struct Share {
     std::atomic<int64_t> missing{0};
-    FutureState<absl::Status> gate;
+    Gate gate;
   };
   const std::shared_ptr<Share> share_ = std::make_shared<Share>();
   const std::vector<FutureBase*> futures_;

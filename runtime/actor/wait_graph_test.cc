@@ -37,10 +37,10 @@ TEST_CASE("WaitGraph: the wait that closes a circle is refused and named; others
 
 TEST_CASE("WaitGraph: a wait whose gate is set holds nobody, also before its end is told", "[waits]") {
   WaitGraph waits;
-  internal::FutureState<absl::Status> gate;
+  internal::Gate gate;
   uint64_t number = waits.Begin(Life(0), To({1}), &gate).value();
   CHECK_FALSE(waits.Begin(Life(1), To({0})).ok());
-  gate.Set(absl::OkStatus());
+  gate.Open();
   CHECK(waits.Begin(Life(1), To({0})).ok());
   waits.End(Life(0), number);
 }
