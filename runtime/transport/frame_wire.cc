@@ -15,6 +15,9 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 
+// Frames up to it are copied, which costs less than to keep them.
+constexpr size_t kCopiedBytes = 4096;
+
 // The beginning of a field of bytes.
 std::string FieldHead(int number, size_t bytes) {
   std::string head;
@@ -37,6 +40,11 @@ grpc::Slice Lend(const std::shared_ptr<const v1::Frame>& frame, const std::strin
 }  // namespace
 
 grpc::ByteBuffer ToWire(const std::shared_ptr<const v1::Frame>& frame) {
+  if (const size_t bytes = frame->ByteSizeLong(); bytes <= kCopiedBytes) {
+    grpc::Slice slice(bytes);
+    frame->SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+    return grpc::ByteBuffer(&slice, 1);
+  }
   v1::Frame others;
   others.set_sequence(frame->sequence());
   others.set_acknowledges(frame->acknowledges());
@@ -59,14 +67,15 @@ grpc::ByteBuffer ToWire(const std::shared_ptr<const v1::Frame>& frame) {
 }
 
 absl::Status FromWire(grpc::ByteBuffer& bytes, v1::Frame& frame) {
-  {
+  bool parsed = false;
+  if (grpc::Slice whole; bytes.TrySingleSlice(&whole).ok()) {
+    parsed = frame.ParseFromArray(whole.begin(), static_cast<int>(whole.size()));
+  } else {
     grpc::ProtoBufferReader reader(&bytes);
-    if (!reader.status().ok() || !frame.ParseFromZeroCopyStream(&reader)) {
-      return absl::InvalidArgumentError("a frame that is no protobuf of one");
-    }
+    parsed = reader.status().ok() && frame.ParseFromZeroCopyStream(&reader);
   }
   bytes.Clear();
-  return absl::OkStatus();
+  return parsed ? absl::OkStatus() : absl::InvalidArgumentError("a frame that is no protobuf of one");
 }
 
 }  // namespace troupe
