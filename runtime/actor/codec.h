@@ -25,6 +25,8 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,6 +47,30 @@ std::string Encode(const T& value) {
   internal::Codec<T>::Write(value, bytes);
   return bytes;
 }
+
+namespace internal {
+
+template <Encodable T, typename Given>
+void WriteAs(Given&& given, std::string& out) {
+  if constexpr (std::is_same_v<T, std::decay_t<Given>>) {
+    Codec<T>::Write(given, out);
+  } else {
+    const T value = std::forward<Given>(given);
+    Codec<T>::Write(value, out);
+  }
+}
+
+// As Encode of the tuple of `Ts` that `given` make, without copying those that have their type already.
+template <Encodable... Ts, typename... Given>
+std::string EncodeTuple(const std::tuple<Ts...>*, Given&&... given) {
+  std::string bytes(1, kCodecVersion);
+  WriteTag(CodecTag::kTuple, bytes);
+  WriteVarint(sizeof...(Ts), bytes);
+  (WriteAs<Ts>(std::forward<Given>(given), bytes), ...);
+  return bytes;
+}
+
+}  // namespace internal
 
 // `router`: what the refs in it will call through; refs without one are INVALID_ARGUMENT.
 template <Encodable T>

@@ -60,6 +60,14 @@ std::string ErrorOf(const absl::Status& status) {
   return std::string(status.message());
 }
 
+TEST_CASE("Codec: arguments are written as the tuple that they make, converted where they have another type",
+          "[codec]") {
+  const std::string text = "text";
+  const std::tuple<int64_t, std::string, std::string, std::vector<int32_t>> tuple{7, "text", "more", {1, 2}};
+  constexpr decltype(tuple)* kAs = nullptr;
+  CHECK(internal::EncodeTuple(kAs, 7, text, "more", std::vector<int32_t>{1, 2}) == Encode(tuple));
+}
+
 TEST_CASE("Codec: structs travel by their fields; another version is an error that names both", "[codec]") {
   CheckRoundTrip(Move{"queen", 1, 2});
   CheckRoundTrip(Game{{{"a", 1, 2}, {"b", 3, std::nullopt}}, {{"x", {"c", 5, 6}}}});

@@ -193,7 +193,8 @@ class Ref {
     static_assert(Traits::template kTakes<Args...>, "these are not the arguments of the method");
     OutgoingCall call;
     call.method = internal::WireName<T, kMethod>();
-    call.arguments = Encode(typename Traits::Arguments(std::forward<Args>(args)...));
+    constexpr typename Traits::Arguments* kAs = nullptr;
+    call.arguments = internal::EncodeTuple(kAs, std::forward<Args>(args)...);
     call.timeout = timeout;
     return call;
   }
