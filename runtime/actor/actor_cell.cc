@@ -86,12 +86,14 @@ ActorCell::ActorCell(const ActorClass& actor_class, std::unique_ptr<Actor> actor
     : class_(actor_class),
       door_(context.door()),
       context_(context),
-      options_(std::move(options)),
-      own_executor_(options_.executor == nullptr ? std::make_unique<ThreadPool>(ThreadPoolOptions{1, 1, options_.idle})
-                                                 : nullptr),
-      executor_(options_.executor == nullptr ? own_executor_.get() : options_.executor),
+      before_destructor_(std::move(options.before_destructor)),
+      tell_ended_(std::move(options.ended)),
+      ends_on_exception_(options.ends_on_exception),
+      own_executor_(options.executor == nullptr ? std::make_unique<ThreadPool>(ThreadPoolOptions{1, 1, options.idle})
+                                                : nullptr),
+      executor_(options.executor == nullptr ? own_executor_.get() : options.executor),
       actor_(std::move(actor)) {
-  door_->mailbox.SetLimits(options_.mailbox);
+  door_->mailbox.SetLimits(options.mailbox);
   door_->strand = this;
   door_->actor_class = class_.tag;
 }
@@ -161,15 +163,15 @@ void ActorCell::Finish() {
   bool killed = ending.cause.kind() == v1::ExitCause::SIGNALED;
   if (started_ && !killed) CallOnStop(*actor_, ending.reason);
   context_.Detach();
-  if (options_.before_destructor) options_.before_destructor();
+  if (before_destructor_) before_destructor_();
   actor_ = nullptr;
   door_->Refuse(door_->mailbox.End());
   {
     MutexLock lock(mutex_);
     over_ = true;
   }
-  if (options_.ended) options_.ended(ending.cause);
-  ended_.Set(absl::OkStatus());  // The last: who waits for it may take away what this actor used.
+  if (tell_ended_) tell_ended_(ending.cause);
+  ended_.Open();  // The last: who waits for it may take away what this actor used.
 }
 
 void ActorCell::Handle(IncomingCall call) {
@@ -279,7 +281,7 @@ absl::StatusOr<uint64_t> ActorCell::BeginAwait(const internal::FutureBase& futur
 void ActorCell::EndAwait(uint64_t number) { router()->waits().End(life(), number); }
 
 void ActorCell::Threw(const absl::Status& error) {
-  if (!options_.ends_on_exception) return;
+  if (!ends_on_exception_) return;
   v1::ExitCause cause;
   cause.set_kind(v1::ExitCause::EXITED);
   cause.set_exit_code(1);

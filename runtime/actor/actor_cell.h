@@ -46,7 +46,7 @@ struct ActorCellOptions {
   std::shared_ptr<IdleWork> idle;
   // In the actor's turn between OnStop (or a failed OnStart) and the destructor: there the server that uses the actor's
   // services is shut down.
-  Callback<void()> before_destructor;
+  std::function<void()> before_destructor;
   bool ends_on_exception = false;  // A handler that throws ends the actor with a failure.
   // In the last turn, after the destructor.
   Callback<void(const v1::ExitCause&)> ended;
@@ -126,7 +126,9 @@ class ActorCell final : public internal::Strand,
   const ActorClass& class_;
   const std::shared_ptr<internal::LocalDoor> door_;
   ActorContext& context_;  // Until `ended` was told.
-  const ActorCellOptions options_;
+  const std::function<void()> before_destructor_;
+  const Callback<void(const v1::ExitCause&)> tell_ended_;
+  const bool ends_on_exception_;
   std::unique_ptr<Executor> own_executor_;
   Executor* const executor_;
   // In its turns only:
@@ -141,7 +143,7 @@ class ActorCell final : public internal::Strand,
   std::vector<std::weak_ptr<StreamSink>> streams_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Ending> ending_ ABSL_GUARDED_BY(mutex_);  // From the first BeginStop on.
   bool over_ ABSL_GUARDED_BY(mutex_) = false;               // OnStop has run: there is nothing to stop any more.
-  internal::FutureState<absl::Status> ended_;
+  internal::Gate ended_;
 };
 
 }  // namespace troupe

@@ -90,7 +90,11 @@ absl::Status LocalActors::Enter(const EntryPtr& entry, const ActorLife* parent) 
   do {
     if (!named) entry->name = absl::StrCat(prefix_, entry->actor_class->name, "-", ++unnamed_);
   } while ((!reserved_.empty() && reserved_.count(entry->name) > 0) || !entries_.insert(entry).second);
-  if (listed) entry->parent->children.insert(entry->name);
+  if (listed) {
+    std::unique_ptr<std::set<std::string>>& children = entry->parent->children;
+    if (children == nullptr) children = std::make_unique<std::set<std::string>>();
+    children->insert(entry->name);
+  }
   return absl::OkStatus();
 }
 
@@ -132,7 +136,7 @@ absl::StatusOr<std::shared_ptr<internal::LocalDoor>> LocalActors::AwaitStart(con
   if (status.ok() && waits) {
     MutexLock lock(mutex_);
     entry->starting = false;
-    if (entry->stop_asked.has_value()) status = absl::UnavailableError("it was stopped: " + *entry->stop_asked);
+    if (entry->stop_asked != nullptr) status = absl::UnavailableError("it was stopped: " + *entry->stop_asked);
   }
   if (status.ok()) return std::move(begun->door);
   if (begun.ok() && begun->started.valid()) {  // It has not been used up.
@@ -166,7 +170,7 @@ absl::StatusOr<LocalActors::Begun> LocalActors::BeginLife(const EntryPtr& entry)
     entry->door = context.door();
     cell = MakePooled<ActorCell>(*entry->actor_class, std::move(actor), context, std::move(options));
     entry->cell = cell;
-    stop = entry->stop_asked;
+    if (entry->stop_asked != nullptr) stop = *entry->stop_asked;
     if (!entry->actor_class->has_on_start) entry->starting = false;
   }
   host_.Add(cell);
@@ -186,8 +190,10 @@ void LocalActors::LifeEnded(const EntryPtr& entry, const v1::ExitCause& cause) {
     cell = std::move(entry->cell);
     entry->failed = std::make_unique<v1::ExitCause>(cause);
     bool final = cause.kind() == v1::ExitCause::STOPPED || entry->starting;
-    if (final && !entry->stop_asked.has_value()) entry->stop_asked = cause.text();
-    for (const std::string& name : entry->children) children.push_back(Named(name));
+    if (final) entry->StopFor(cause.text());
+    if (entry->HasChildren()) {
+      for (const std::string& name : *entry->children) children.push_back(Named(name));
+    }
   }
   for (const EntryPtr& child : children) AskToStop(child, life.ToString() + ", which spawned it, has ended");
   Settle(entry);
@@ -197,9 +203,9 @@ void LocalActors::Settle(const EntryPtr& entry) {
   std::optional<absl::Duration> delay;
   {
     MutexLock lock(mutex_);
-    if (entry->cell != nullptr || entry->failed == nullptr || !entry->children.empty()) return;
+    if (entry->cell != nullptr || entry->failed == nullptr || entry->HasChildren()) return;
     if (entry->backoff_timer != 0) return;
-    if (!entry->stop_asked.has_value()) delay = entry->restarts.Next(executor_.Now());
+    if (entry->stop_asked == nullptr && entry->restarts != nullptr) delay = entry->restarts->Next(executor_.Now());
     if (delay.has_value()) {
       // A timer also for no delay: this is the last turn of the life before.
       entry->backoff_timer = executor_.PostAt(executor_.Now() + *delay, [this, entry] { Restart(entry); });
@@ -213,7 +219,7 @@ void LocalActors::Restart(const EntryPtr& entry) {
   {
     MutexLock lock(mutex_);
     entry->backoff_timer = 0;
-    stop = entry->stop_asked.has_value();
+    stop = entry->stop_asked != nullptr;
     if (!stop) {
       entry->failed = nullptr;
       ++entry->restarted;
@@ -236,9 +242,9 @@ void LocalActors::EndForGood(const EntryPtr& entry) {
     if (entry->ended.IsSet()) return;
     if (auto found = entries_.find(entry->name); found != entries_.end() && *found == entry) entries_.erase(found);
     parent = std::move(entry->parent);
-    if (parent != nullptr) parent->children.erase(entry->name);
+    if (parent != nullptr) parent->children->erase(entry->name);
   }
-  entry->ended.Set(absl::OkStatus());
+  entry->ended.Open();
   if (parent != nullptr) Settle(parent);
 }
 
@@ -247,7 +253,7 @@ void LocalActors::AskToStop(const EntryPtr& entry, const std::string& reason) {
   bool waits = false;
   {
     MutexLock lock(mutex_);
-    if (!entry->stop_asked.has_value()) entry->stop_asked = reason;
+    entry->StopFor(reason);
     cell = entry->cell;
     waits = entry->backoff_timer != 0 && executor_.CancelTimer(entry->backoff_timer);
   }
