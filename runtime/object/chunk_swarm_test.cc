@@ -155,7 +155,10 @@ TEST_CASE("ChunkSwarm: an answer that was lost is made good by the next report",
   std::vector<ChunkSwarm::Send> sends = swarm.Step({.node = "a", .sequence = 3, .wanted = 100}, At(1)).value();
   std::vector<int64_t> fetching;
   for (const ChunkSwarm::Send& send : sends) fetching.push_back(send.chunk);
-  // SWARM-4.
+  // SWARM-4: not even from one that sends nothing yet.
+  ChunkSwarm::Report other{.node = "b", .sequence = 1};
+  for (int64_t chunk = 0; chunk < 100; ++chunk) other.arrived.push_back(chunk);
+  REQUIRE(swarm.Step(other, At(1)).ok());
   CHECK(swarm.Step({.node = "a", .sequence = 4, .fetching = fetching, .wanted = 9}, At(1)).value().empty());
   CHECK(swarm.Step({.node = "a", .sequence = 4, .wanted = 9}, At(1)).status().code() == absl::StatusCode::kAborted);
 }

@@ -7,6 +7,8 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/object/chunk_wire.h"
+#include "runtime/object/exchange_service.h"
+#include "runtime/object/exchange_wire.h"
 #include "runtime/object/testing/object_node.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/server.h"
@@ -153,6 +155,66 @@ TEST_CASE("Exchange: an object that its home loses while it is fetched is an err
 
 // ---- What others may ask ----
 
+TEST_CASE("Exchange: of a session that a home does not know nothing is taken, and it says so", "[object]") {
+  ObjectNode node("node");
+  ObjectStore& a = node.Add("a");
+  ObjectHandle mine = a.Put(Pattern(100'000, 1)).value();
+  (void)a.Describe(mine, 0, true);
+  auto stub = v1::ObjectExchange::NewStub(MakeChannel(node.exchange->endpoint(), kSecurity));
+  v1::HoldForNodeRequest request;
+  request.set_session(1);
+  request.set_node_id("other");
+  *request.add_add()->mutable_name() = mine->id().ToProto();
+  for (bool all : {false, true, false}) {
+    bool known_before = node.exchange->figures().held == 1;
+    request.set_all(all);
+    grpc::ClientContext context;
+    v1::HoldForNodeResponse response;
+    REQUIRE(stub->Hold(&context, request, &response).ok());
+    CHECK(response.known() == (all || known_before));
+    CHECK(node.exchange->figures().held == (all || known_before ? 1 : 0));
+  }
+}
+
+TEST_CASE("Exchange: an object of a size that cannot be is not fetched", "[object]") {
+  FakeHome home(1000);
+  ObjectNode node("node");
+  ObjectStore& b = node.Add("b");
+  for (int64_t bytes : {int64_t{-1}, INT64_MAX}) {
+    ObjectWire wire = home.Wire();
+    wire.bytes = wire.place.bytes = bytes;
+    wire.id.sequence = bytes < 0 ? 2 : 3;
+    absl::Status status = b.Get(b.Adopt(wire), Soon()).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(std::string(status.message()).find("has a size that cannot be") != std::string::npos);
+  }
+}
+
+TEST_CASE("Exchange: a node sends so many chunks at a time, of those that it has", "[object]") {
+  const std::vector<std::byte> bytes(3 * kChunkBytes);
+  const ObjectId id{1, 1};
+  ExchangeService service("node");
+  auto object = std::make_shared<OfferedObject>(bytes, nullptr, false);
+  service.Offer(id, object);
+  auto send = [&](int64_t chunk, grpc::ByteBuffer& answer) {
+    return service.SendChunk(EncodeGetChunk({id, chunk}), answer).code();
+  };
+  grpc::ByteBuffer answer;
+  CHECK(send(1, answer) == absl::StatusCode::kNotFound);
+  object->Offer(1);
+  for (int64_t chunk : {int64_t{0}, int64_t{2}, int64_t{3}, int64_t{-1}, INT64_MAX}) {
+    CHECK(send(chunk, answer) == absl::StatusCode::kNotFound);
+  }
+  std::vector<grpc::ByteBuffer> answers(ExchangeService::kSendingMax);
+  for (grpc::ByteBuffer& one : answers) CHECK(send(1, one) == absl::StatusCode::kOk);
+  CHECK(send(1, answer) == absl::StatusCode::kResourceExhausted);
+  CHECK(send(1, answer) == absl::StatusCode::kResourceExhausted);
+  answers[7].Clear();
+  CHECK(send(1, answer) == absl::StatusCode::kOk);
+  service.Withdraw(id, object.get());
+  CHECK(send(1, answer) == absl::StatusCode::kNotFound);
+}
+
 TEST_CASE("Exchange: requests that cannot be are refused; without the token all are", "[object]") {
   ObjectNode node("node");
   auto stub = v1::ObjectExchange::NewStub(MakeChannel(node.exchange->endpoint(), kSecurity));
@@ -167,14 +229,25 @@ TEST_CASE("Exchange: requests that cannot be are refused; without the token all 
     return FromGrpc(stub->Plan(&context, request, &response)).code();
   };
   v1::HoldForNodeRequest held;
-  CHECK(hold(held) == absl::StatusCode::kInvalidArgument);
   held.set_session(1);
-  held.set_node_id("node");
-  CHECK(hold(held) == absl::StatusCode::kInvalidArgument);
   held.set_node_id("other");
   held.set_all(true);
-  for (int i = 0; i <= ExchangeService::kNamesMax; ++i) held.add_add();
-  CHECK(hold(held) == absl::StatusCode::kInvalidArgument);
+  CHECK(hold(held) == absl::StatusCode::kOk);
+  using Spoil = std::function<void(v1::HoldForNodeRequest&)>;
+  for (const Spoil& spoil :
+       {Spoil([](auto& r) { r.set_session(0); }), Spoil([](auto& r) { r.set_node_id(""); }),
+        Spoil([](auto& r) { r.set_node_id("node"); }), Spoil([](auto& r) { r.add_add(); }), Spoil([](auto& r) {
+          for (int i = 0; i <= ExchangeService::kNamesMax; ++i) r.add_drop();
+        }),
+        Spoil([](auto& r) {
+          for (int i = 0; i <= ExchangeService::kNamesMax; ++i) {
+            r.add_add()->mutable_name()->set_process(1);
+          }
+        })}) {
+    v1::HoldForNodeRequest bad = held;
+    spoil(bad);
+    CHECK(hold(bad) == absl::StatusCode::kInvalidArgument);
+  }
   v1::PlanPullRequest planned;
   CHECK(plan(planned) == absl::StatusCode::kInvalidArgument);
   planned.mutable_name()->set_process(1);
@@ -203,6 +276,9 @@ TEST_CASE("Exchange: requests that cannot be are refused; without the token all 
   CHECK(plan(planned) == absl::StatusCode::kInvalidArgument);
   planned.set_arrived(0, 2);
   CHECK(plan(planned) == absl::StatusCode::kOk);
+  planned.set_sequence(2);
+  planned.set_size_bytes(3'000'001);
+  CHECK(plan(planned) == absl::StatusCode::kInvalidArgument);
   for (int64_t chunk : {int64_t{-1}, int64_t{3}, INT64_MAX, INT64_MIN}) {
     grpc::ClientContext context;
     v1::GetChunkRequest get;

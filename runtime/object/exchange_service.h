@@ -81,6 +81,8 @@ class ExchangeService final : public v1::ObjectExchange::WithRawCallbackMethod_G
                     v1::PlanPullResponse* response) override;
   grpc::ServerUnaryReactor* GetChunk(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
+  // What GetChunk answers.
+  absl::Status SendChunk(const grpc::ByteBuffer& request, grpc::ByteBuffer& response);
 
  private:
   struct Holder {
@@ -99,7 +101,6 @@ class ExchangeService final : public v1::ObjectExchange::WithRawCallbackMethod_G
   absl::Status DoPlan(const v1::PlanPullRequest& request, v1::PlanPullResponse& response);
   // Begins the swarm of an object of this node; waits until it is in memory.
   absl::Status OpenSwarm(const ObjectId& id, int64_t bytes);
-  absl::Status SendChunk(const grpc::ByteBuffer& request, grpc::ByteBuffer& response);
   ObjectHandle Adopt(const ObjectId& id, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndSwarm(const ObjectId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
