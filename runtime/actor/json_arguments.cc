@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/actor/json_arguments.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <cmath>
 
 #include "runtime/actor/codec.h"
+// libprotobuf is not built for the thread sanitizer, for which its headers lay out maps in another way.
+#undef __SANITIZE_THREAD__
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 
 namespace troupe {
 namespace {
