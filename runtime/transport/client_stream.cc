@@ -88,63 +88,46 @@ absl::Status ClientStream::SendOr(Envelope&& envelope, bool always) {
       return absl::OkStatus();
     }
   }
-  if (envelope.bytes.size() > options_.transfers.whole_bytes_max || transfers_.load(std::memory_order_acquire)) {
-    return SendThrough(*channel, std::move(envelope), always);
-  }
+  if (!payloads_.Passes(envelope.bytes.size())) return SendThrough(*channel, std::move(envelope), always);
   if (!always) return channel->Send(std::move(envelope));
   channel->SendAlways(std::move(envelope));
   return absl::OkStatus();
 }
 
 absl::Status ClientStream::SendThrough(FrameChannel& channel, Envelope&& envelope, bool always) {
-  MutexLock lock(transfer_mutex_);
+  MutexLock lock(payloads_.mutex);
+  const PayloadSender& sender = payloads_.sender;
   PayloadSender::Lane lane = LaneOf(envelope);
   bool large = envelope.bytes.size() > options_.transfers.whole_bytes_max;
-  if (!always && !large && !sender_.Holds(lane)) return channel.Send(std::move(envelope));
-  bool full = sender_.held() >= options_.limits.queue_envelopes_max ||
-              sender_.bytes() + envelope.bytes.size() > options_.transfers.payload_bytes_max;
-  if (!always && full && !sender_.idle()) {
+  if (!always && !large && !sender.Holds(lane)) return channel.Send(std::move(envelope));
+  bool full = sender.held() >= options_.limits.queue_envelopes_max ||
+              sender.bytes() + envelope.bytes.size() > options_.transfers.payload_bytes_max;
+  if (!always && full && !sender.idle()) {
     return absl::ResourceExhaustedError("large messages to the other process, and what waits behind them, hold " +
-                                        std::to_string(sender_.bytes()) + " bytes already");
+                                        std::to_string(sender.bytes()) + " bytes already");
   }
-  SendOut(channel, sender_.Push(std::move(envelope), lane));
+  payloads_.SendOut(channel, payloads_.sender.Push(std::move(envelope), lane));
   return absl::OkStatus();
-}
-
-void ClientStream::SendOut(FrameChannel& channel, PayloadSender::Out&& out) {
-  for (Envelope& envelope : out.send) channel.SendAlways(std::move(envelope));
-  transfers_.store(!sender_.idle(), std::memory_order_release);
 }
 
 void ClientStream::CancelCall(Envelope&& cancel) {
   FrameChannel* channel = connected_.load(std::memory_order_acquire);
-  if (channel != nullptr && transfers_.load(std::memory_order_acquire)) {
-    MutexLock lock(transfer_mutex_);
-    SendOut(*channel, sender_.Drop(cancel.call_id));
+  if (channel != nullptr && payloads_.busy()) {
+    MutexLock lock(payloads_.mutex);
+    payloads_.SendOut(*channel, payloads_.sender.Drop(cancel.call_id));
   }
   SendAlways(std::move(cancel));
 }
 
+FrameChannel& ClientStream::channel() {
+  if (FrameChannel* channel = connected_.load(std::memory_order_acquire); channel != nullptr) return *channel;
+  MutexLock lock(mutex_);  // What waited is just being sent.
+  return *channel_;
+}
+
 absl::Status ClientStream::TakeTransfer(Envelope&& envelope) {
-  FrameChannel* channel = connected_.load(std::memory_order_acquire);
-  if (channel == nullptr) {
-    MutexLock lock(mutex_);  // What waited is just being sent.
-    channel = channel_.get();
-  }
-  if (envelope.kind == Envelope::Kind::kChunk) {
-    absl::StatusOr<std::vector<Envelope>> credits = receiver_.TakeChunk(std::move(envelope));
-    if (!credits.ok()) return credits.status();
-    for (Envelope& credit : *credits) channel->SendAlways(std::move(credit));
-    return absl::OkStatus();
-  }
   std::vector<std::pair<Envelope, absl::Status>> refused;
-  {
-    MutexLock lock(transfer_mutex_);
-    absl::StatusOr<PayloadSender::Out> out = sender_.TakeCredit(envelope);
-    if (!out.ok()) return out.status();
-    refused = std::move(out->refused);
-    SendOut(*channel, *std::move(out));
-  }
+  TROUPE_RETURN_IF_ERROR(payloads_.Take(channel(), std::move(envelope), refused));
   for (auto& [call, why] : refused) {
     Envelope reply;
     reply.kind = Envelope::Kind::kReply;
@@ -152,15 +135,6 @@ absl::Status ClientStream::TakeTransfer(Envelope&& envelope) {
     reply.status = CallErrorStatus(v1::CallError::CALL_TOO_LARGE, MessageOf(why) + "; the call did not run");
     events_.reply(std::move(reply));
   }
-  return absl::OkStatus();
-}
-
-absl::Status ClientStream::TakePayload(Envelope& envelope) {
-  std::vector<Envelope> credits;
-  absl::StatusOr<std::string> bytes = receiver_.Finish(envelope.transfer, credits);
-  if (!bytes.ok()) return bytes.status();
-  envelope.bytes = *std::move(bytes);
-  for (Envelope& credit : credits) SendAlways(std::move(credit));
   return absl::OkStatus();
 }
 
@@ -197,7 +171,7 @@ absl::Status ClientStream::Take(Envelope&& envelope) {
   if (envelope.kind == Envelope::Kind::kChunk || envelope.kind == Envelope::Kind::kCredit) {
     return TakeTransfer(std::move(envelope));
   }
-  if (envelope.transfer != 0) TROUPE_RETURN_IF_ERROR(TakePayload(envelope));
+  if (envelope.transfer != 0) TROUPE_RETURN_IF_ERROR(payloads_.Finish(channel(), envelope));
   if (envelope.kind == Envelope::Kind::kReply) {
     events_.reply(std::move(envelope));
   } else if (envelope.kind == Envelope::Kind::kItem) {

@@ -12,7 +12,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/transport/frame_channel.h"
 #include "runtime/transport/frame_session.h"
-#include "runtime/transport/payload_transfer.h"
+#include "runtime/transport/payload_port.h"
 #include "runtime/transport/ring_hub.h"
 
 namespace troupe {
@@ -91,8 +91,7 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
       : options_(std::move(options)),
         events_(std::move(events)),
         why_grpc_(options_.why_no_rings),
-        sender_(options_.transfers),
-        receiver_(options_.transfers) {}
+        payloads_(options_.transfers) {}
   void DialRings();
   void DialGrpc(const std::string& why);
   // What waited goes first.
@@ -100,9 +99,9 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
   absl::Status SendOr(Envelope&& envelope, bool always);
   // Of large payloads, and of what may have to wait behind one.
   absl::Status SendThrough(FrameChannel& channel, Envelope&& envelope, bool always);
-  void SendOut(FrameChannel& channel, PayloadSender::Out&& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(transfer_mutex_);
   absl::Status TakeTransfer(Envelope&& envelope);
-  absl::Status TakePayload(Envelope& envelope);
+  // Of the thread that brings envelopes.
+  FrameChannel& channel();
 
   const ClientStreamOptions options_;
   const Events events_;
@@ -119,10 +118,7 @@ class ClientStream final : public EnvelopeSink, public std::enable_shared_from_t
   std::deque<Envelope> waiting_ ABSL_GUARDED_BY(mutex_);  // Until it is connected.
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  Mutex transfer_mutex_;  // Taken after mutex_.
-  PayloadSender sender_ ABSL_GUARDED_BY(transfer_mutex_);
-  std::atomic<bool> transfers_{false};  // sender_ is not idle.
-  PayloadReceiver receiver_;            // Of the thread that brings envelopes.
+  PayloadPort payloads_;  // Its mutex is taken after mutex_.
 };
 
 }  // namespace troupe

@@ -53,7 +53,9 @@ void CallReceiver::Forget(const std::shared_ptr<ServerSession>& session) {
 }
 
 absl::Status ServerSession::Take(Envelope&& envelope) {
-  if (envelope.transfer != 0 && envelope.kind == Envelope::Kind::kCall) TROUPE_RETURN_IF_ERROR(TakePayload(envelope));
+  if (envelope.transfer != 0 && envelope.kind == Envelope::Kind::kCall) {
+    TROUPE_RETURN_IF_ERROR(payloads_.Finish(*channel_, envelope));
+  }
   switch (envelope.kind) {
     case Envelope::Kind::kChunk:
     case Envelope::Kind::kCredit:
@@ -81,58 +83,31 @@ absl::Status ServerSession::Take(Envelope&& envelope) {
 }
 
 absl::Status ServerSession::TakeTransfer(Envelope&& envelope) {
-  if (envelope.kind == Envelope::Kind::kChunk) {
-    absl::StatusOr<std::vector<Envelope>> credits = assembler_.TakeChunk(std::move(envelope));
-    if (!credits.ok()) return credits.status();
-    for (Envelope& credit : *credits) channel_->SendAlways(std::move(credit));
-    return absl::OkStatus();
-  }
   std::vector<std::pair<Envelope, absl::Status>> refused;
-  {
-    MutexLock lock(transfer_mutex_);
-    absl::StatusOr<PayloadSender::Out> out = sender_.TakeCredit(envelope);
-    if (!out.ok()) return out.status();
-    refused = std::move(out->refused);
-    SendOut(*std::move(out));
-  }
+  TROUPE_RETURN_IF_ERROR(payloads_.Take(*channel_, std::move(envelope), refused));
   for (auto& [reply, why] : refused) {
     Reply(reply.call_id, false, CallErrorStatus(v1::CallError::CALL_TOO_LARGE, "the result: " + MessageOf(why)));
   }
   return absl::OkStatus();
 }
 
-absl::Status ServerSession::TakePayload(Envelope& envelope) {
-  std::vector<Envelope> credits;
-  absl::StatusOr<std::string> bytes = assembler_.Finish(envelope.transfer, credits);
-  if (!bytes.ok()) return bytes.status();
-  envelope.bytes = *std::move(bytes);
-  for (Envelope& credit : credits) channel_->SendAlways(std::move(credit));
-  return absl::OkStatus();
-}
-
 void ServerSession::Send(Envelope&& envelope) {
-  if (envelope.bytes.size() <= limits_.whole_bytes_max && !transfers_.load(std::memory_order_acquire)) {
-    return channel_->SendAlways(std::move(envelope));
-  }
-  MutexLock lock(transfer_mutex_);
-  bool full = sender_.bytes() + envelope.bytes.size() > limits_.payload_bytes_max && !sender_.idle();
+  if (payloads_.Passes(envelope.bytes.size())) return channel_->SendAlways(std::move(envelope));
+  MutexLock lock(payloads_.mutex);
+  PayloadSender& sender = payloads_.sender;
+  bool full = sender.bytes() + envelope.bytes.size() > limits_.payload_bytes_max && !sender.idle();
   if (full && envelope.kind == Envelope::Kind::kReply) {  // Items are bounded by their window.
-    envelope.status = TooLarge("the result, with those that wait to be sent to this caller,",
-                               sender_.bytes() + envelope.bytes.size());
+    envelope.status =
+        TooLarge("the result, with those that wait to be sent to this caller,", sender.bytes() + envelope.bytes.size());
     envelope.bytes.clear();
   }
   const PayloadSender::Lane lane = envelope.call_id;
-  SendOut(sender_.Push(std::move(envelope), lane));
-}
-
-void ServerSession::SendOut(PayloadSender::Out&& out) {
-  for (Envelope& envelope : out.send) channel_->SendAlways(std::move(envelope));
-  transfers_.store(!sender_.idle(), std::memory_order_release);
+  payloads_.SendOut(*channel_, sender.Push(std::move(envelope), lane));
 }
 
 void ServerSession::Confirm(uint64_t call, Envelope&& confirm) {
-  MutexLock lock(transfer_mutex_);
-  if (!sender_.Holds(call)) channel_->SendAlways(std::move(confirm));
+  MutexLock lock(payloads_.mutex);
+  if (!payloads_.sender.Holds(call)) channel_->SendAlways(std::move(confirm));
 }
 
 absl::Status ServerSession::TakeCall(Envelope&& envelope) {

@@ -16,7 +16,7 @@
 #include "runtime/actor/actor_host.h"
 #include "runtime/base/mutex.h"
 #include "runtime/transport/frame_channel.h"
-#include "runtime/transport/payload_transfer.h"
+#include "runtime/transport/payload_port.h"
 #include "runtime/transport/reply_book.h"
 
 namespace troupe {
@@ -74,8 +74,7 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
         channel_(std::move(channel)),
         connection_(std::move(connection)),
         number_(number),
-        sender_(limits_),
-        assembler_(limits_) {}
+        payloads_(limits_) {}
 
   // EnvelopeSink.
   absl::Status Take(Envelope&& envelope) override;
@@ -96,10 +95,8 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   // To the actor, or answers.
   void Deliver(const std::shared_ptr<const CallRoute>& route, IncomingCall call);
   absl::Status TakeTransfer(Envelope&& envelope);
-  absl::Status TakePayload(Envelope& envelope);
   // A reply or an item: those of a call keep their order.
   void Send(Envelope&& envelope);
-  void SendOut(PayloadSender::Out&& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(transfer_mutex_);
   absl::Status DeliverOnce(const RepeatKey& key, const std::shared_ptr<const CallRoute>& route, IncomingCall& call);
   // Whether this call is to run now; if not, its reply is sent, or will be.
   bool BeginOnce(const RepeatKey& key, IncomingCall& call);
@@ -130,10 +127,7 @@ class ServerSession final : public EnvelopeSink, public std::enable_shared_from_
   std::map<uint64_t, OpenStreamCall> streams_ ABSL_GUARDED_BY(mutex_);  // By call.
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 
-  Mutex transfer_mutex_;  // Taken after nothing.
-  PayloadSender sender_ ABSL_GUARDED_BY(transfer_mutex_);
-  std::atomic<bool> transfers_{false};  // sender_ is not idle.
-  PayloadReceiver assembler_;           // Of the thread that brings envelopes.
+  PayloadPort payloads_;  // Its mutex is taken after nothing.
 };
 
 }  // namespace troupe
