@@ -43,19 +43,20 @@ class Actor {
   virtual ~Actor() = default;
 
   // Further gRPC services of this actor, served beside its methods by its process (RowStore, WeightSource). Asked once,
-  // after the constructor and before OnStart; they stay the actor's. Their handlers run on gRPC's threads.
+  // after the constructor and before OnStart; they stay the actor's. Their handlers run on gRPC's threads. Only of the
+  // actor that a worker process was started for.
   virtual std::vector<grpc::Service*> Services() { return {}; }
 
-  // Before the first message, in the actor's turn. An error ends the worker; the scheduler starts another by its
-  // policy. `context` lives as long as the actor.
+  // Before the first message, in the actor's turn. An error ends this life, and the spawn if it is the first; whether
+  // another one follows is the restart policy's to say (spawn.h). `context` lives as long as the actor.
   virtual absl::Status OnStart(ActorContext& context) {
     (void)context;
     return absl::OkStatus();
   }
 
   // After the last message, in the actor's turn, before the destructor. Messages that wait are answered UNAVAILABLE
-  // first; a handler that runs is waited for (it may look at ActorContext::stopping()). The process is ended by force
-  // when the grace is over.
+  // first; a handler that runs is waited for (it may look at ActorContext::stopping()). A worker process is ended by
+  // force when the grace is over; within a program the stop goes on.
   virtual void OnStop(std::string_view reason) { (void)reason; }
 };
 

@@ -68,7 +68,7 @@ class ActorContext {
   const std::shared_ptr<internal::LocalDoor>& door() const { return door_; }
   int restarts() const { return restarts_; }  // Of this actor so far.
 
-  // The job's actors: where they live now, who died (runtime/worker/actor_directory.h).
+  // The job's actors: where they live now, who died (runtime/worker/actor_directory.h). Only in a worker process.
   ActorDirectory& directory() const { return *directory_; }
 
   template <typename T>
@@ -134,7 +134,8 @@ class ActorContext {
   // The actor's own wish to end: it takes no more messages, and OnStop follows.
   void StopSelf(const std::string& reason);
 
-  // A channel with the token to the head, or to another process; kept and shared for the context's life.
+  // A channel with the token to the head (in a worker process), or to another process; kept and shared for the
+  // context's life.
   std::shared_ptr<grpc::Channel> HeadChannel() { return ChannelTo(setting_->head_endpoint); }
   std::shared_ptr<grpc::Channel> ChannelTo(const std::string& endpoint);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group<T>: a row of actors of one class that are called together. Every member has its own result or error.
+// Group<T>: a row of actors of one class that are called together. Every member has its own result or error. Safe to
+// use from any thread, as refs are; what is gathered is one thread's.
 //
 //   Group<Worker> group = runtime.SpawnGroup<Worker>(4, {.name = "worker"}).value();
 //   std::vector<absl::StatusOr<int64_t>> sizes = group.Broadcast<&Worker::Size>().Get();       // gather

@@ -10,7 +10,7 @@
 // (Connect), or started within this process at the first such actor (Local; the program links
 // //scheduler/server:embedded). That process runs this very program, which becomes a worker inside Local or Connect and
 // does not return from it: call one of them early in main. Destroying the runtime stops all actors, children with their
-// parents, and waits for that.
+// parents, and waits for that; calls through refs that are left fail. Safe to use from any thread.
 #pragma once
 
 #include <memory>
@@ -39,6 +39,7 @@ struct RuntimeOptions {
 
 class Runtime {
  public:
+  // INVALID_ARGUMENT: no name. Others: the system gives no folder or no socket for processes to call by.
   static absl::StatusOr<Runtime> Local(RuntimeOptions options = {});
   // `head_target`: "host:port". Actors in processes run on the nodes of that head; those of other machines cannot call
   // the actors of this process. UNAVAILABLE or DEADLINE_EXCEEDED: no head answers there; UNAUTHENTICATED: it does not
@@ -95,6 +96,7 @@ class Runtime {
     return absl::NotFoundError(ref.life().ToString() + " has ended for good; " + latest->life().ToString() +
                                " has its name now");
   }
+  // Those that live, or are between two lives; here and in processes.
   std::vector<ActorInfo> List() const { return spawner().List(); }
 
   // Ends the actor and its children: OnStop, destructors; OK when that is over. A life that has ended is OK too.
@@ -119,6 +121,7 @@ class Runtime {
   // How this process reaches others, and others it; and why not by rings, where it does not.
   std::vector<Connection> connections() const { return router()->Connections(); }
 
+  // For code that spawns, or makes refs, without knowing the runtime. The spawner is the runtime's.
   ActorSpawner& spawner() const;
   const std::shared_ptr<CallRouter>& router() const;
 

@@ -2,7 +2,8 @@
 // Memory files: blocks of bytes that processes of one machine share. A MemoryFileWriter fills one and seals it; from
 // then on it is a MemoryFile: immutable, for whoever maps it, as the kernel enforces. A PooledFile stays writable for
 // the one mapping that its maker has, and for nobody else: its maker may use the memory again. Nothing has a name in
-// the file system; the kernel frees the memory with its last holder.
+// the file system; the kernel frees the memory with its last holder. What is mapped for reading is safe from any
+// thread.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 // Small objects lie in this process' memory and travel within messages. Larger ones lie in blocks of pooled memory
 // files (block_pool.h), which every process of the node maps. An object lives while any process of the node has a
 // handle or a pin; the node's broker counts that by process (hold_table.h), so that the holds of a killed process end
-// with it. Without a broker (no Connect) objects are of this process only. See DESIGN.md. Thread-safe.
+// with it. Without a broker (no UseBroker) objects are of this process only. See DESIGN.md. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -117,9 +117,11 @@ class ObjectPin {
   ObjectHandle entry_;
 };
 
-// An object that is being written; nobody else sees it before Seal.
+// An object that is being written; nobody else sees it before Seal, which uses the buffer up. One that is dropped gives
+// its memory back. Of one thread at a time.
 class ObjectBuffer {
  public:
+  // 64-byte aligned at least; what is in it at first means nothing.
   std::span<std::byte> bytes() const { return bytes_; }
   ObjectHandle Seal() &&;
   ObjectPin SealAndPin() &&;
@@ -178,6 +180,7 @@ class ObjectStore : public std::enable_shared_from_this<ObjectStore> {
   // has no such memory, and there is nothing to spill; or the disk is full, and nothing is lost. INVALID_ARGUMENT: a
   // negative size.
   absl::StatusOr<ObjectBuffer> Allocate(int64_t bytes);
+  // A copy of them. Errors as of Allocate.
   absl::StatusOr<ObjectHandle> Put(std::span<const std::byte> bytes);
 
   // Without a copy; from the disk if it was spilled, through the node's agent if it lies on another node: then all gets

@@ -67,7 +67,7 @@ class TensorSpan {
   // `data`: BytesOf(dtype) times the product of `shape`; it outlives the view.
   TensorSpan(DType dtype, std::vector<int64_t> shape, const void* data)
       : dtype_(dtype), shape_(std::move(shape)), data_(static_cast<const std::byte*>(data)) {}
-  // One that `values` are the numbers of.
+  // One that `values` are the numbers of: as many as the product of `shape`. They outlive the view.
   template <typename T>
   TensorSpan(std::span<const T> values, std::vector<int64_t> shape)
       : TensorSpan(internal::kDTypeOf<T>, std::move(shape), values.data()) {

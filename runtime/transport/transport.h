@@ -8,7 +8,7 @@
 // with CALL_UNAVAILABLE, and the next call dials anew. Deadlines are kept on both sides: here a timer answers and
 // withdraws the call, there it is not begun when its time, counted from its arrival, is over or the withdrawal has
 // come. So one that was long on its way still runs only if its turn comes before the withdrawal, which is right behind
-// it.
+// it. Thread-safe.
 #pragma once
 
 #include <array>
@@ -79,7 +79,8 @@ class Transport : public CallRouter, public std::enable_shared_from_this<Transpo
   grpc::Service* service();
 
   // So that processes of this node reach it by rings: listens beside the Unix socket of that endpoint ("unix:/path").
-  // Before others learn of the endpoint. They use gRPC when this fails, or was not called.
+  // Before others learn of the endpoint; once. They use gRPC when this fails, or was not called. Nothing happens
+  // where rings are not wanted, or for another endpoint. Errors as of UnixListener::Listen.
   absl::Status ServeRings(const std::string& endpoint);
 
   // For one executor of the process: its actor's, or the one that its actors share, when others call them by rings.
