@@ -12,7 +12,7 @@
 #include "runtime/env/file.h"
 #include "runtime/env/testing/eventually.h"
 #include "runtime/rpc/server.h"
-#include "runtime/transport/transport.h"
+#include "runtime/worker/testing/caller.h"
 #include "runtime/worker/testing/fake_agent.h"
 
 namespace troupe {
@@ -97,21 +97,16 @@ TEST_CASE("RunWorker: it hosts its actor until SIGTERM, runs OnStop and exits wi
   Fixture f;
   Child child = f.Start();
   REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
-  ActorHost host;
-  TransportOptions options;
-  options.process_name = "test";
-  options.security = f.security;
-  auto transport = Transport::Create(options, host);
+  WorkerCaller caller(f.security);
   Promise<std::string> answered;
   Future<std::string> answer = answered.TakeFuture();
   OutgoingCall say = {"Echo.Say", Encode(std::tuple<std::string>("hi")), absl::Seconds(20)};
   say.reply = [answered](absl::StatusOr<std::string> bytes) { answered.Set(std::move(bytes)); };
-  transport->Call({f.self, f.agent.ready->endpoint()}, std::move(say));
+  caller.transport->Call({f.self, f.agent.ready->endpoint()}, std::move(say));
   CHECK(Decode<std::string>(answer.Get().value()).value() == "echo: hi");
   child.Signal(SIGTERM);
   CHECK(child.Wait() == 0);
   CHECK(f.Output().find("stopped: signal 15") != std::string::npos);
-  transport->Shutdown();
 }
 
 TEST_CASE("RunWorker: a start that fails is told to the agent before the exit with 3", "[worker]") {
@@ -126,19 +121,14 @@ TEST_CASE("RunWorker: an actor that does not stop within the grace ends the proc
   Fixture f;
   Child child = f.Start();
   REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value(); }));
-  ActorHost host;
-  TransportOptions options;
-  options.process_name = "test";
-  options.security = f.security;
-  auto transport = Transport::Create(options, host);
+  WorkerCaller caller(f.security);
   OutgoingCall hang = {"Echo.Hang", Encode(std::tuple<>()), absl::Seconds(20)};
   hang.reply = [](const absl::StatusOr<std::string>&) {};
-  transport->Call({f.self, f.agent.ready->endpoint()}, std::move(hang));
+  caller.transport->Call({f.self, f.agent.ready->endpoint()}, std::move(hang));
   REQUIRE(Eventually([&] { return f.Output().find("hangs") != std::string::npos; }));
   f.agent.Stop("enough", 100);
   CHECK(child.Wait() == 4);
   CHECK(f.Output().find("did not stop within its grace") != std::string::npos);
-  transport->Shutdown();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "runtime/env/file.h"
 #include "runtime/env/testing/eventually.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/worker/testing/caller.h"
 #include "runtime/worker/testing/fake_agent.h"
 #include "troupe/v1/head.grpc.pb.h"
 #include "troupe/v1/weights.grpc.pb.h"
@@ -148,13 +149,9 @@ TEST_CASE("Worker: it starts its actor, serves it, beats, and stops when it is t
   REQUIRE(f.agent.Await([&] { return f.agent.ready.has_value() && f.agent.heartbeats >= 3; }));
   CHECK(f.agent.hellos[0].pid() == ::getpid());
 
-  ActorHost host;
-  TransportOptions options;
-  options.process_name = "test";
-  options.security = f.security;
-  auto transport = Transport::Create(options, host);
+  WorkerCaller caller(f.security);
   for (const std::string& endpoint : {f.agent.ready->endpoint(), f.agent.ready->remote_endpoint()}) {
-    Ref<Greeter> greeter({ActorLife{{JobId("job"), "greeter", 0}, 3}, endpoint}, transport);
+    Ref<Greeter> greeter({ActorLife{{JobId("job"), "greeter", 0}, 3}, endpoint}, caller.transport);
     CHECK(greeter.Call<&Greeter::Greet>("you").Get().value() == "hello you from job/greeter/0#3");
     auto stub = v1::WeightSource::NewStub(MakeChannel(endpoint, f.security));
     grpc::ClientContext context;
@@ -166,7 +163,6 @@ TEST_CASE("Worker: it starts its actor, serves it, beats, and stops when it is t
   CHECK(f.Join() == WorkerProcess::kStopped);
   CHECK(Greeter::stop_reason == "the job is over");
   CHECK_FALSE(FileExists(f.agent.ready->endpoint().substr(5)));
-  transport->Shutdown();
 }
 
 TEST_CASE("Worker: a constructor, an OnStart or a class that fails is told with its text", "[worker]") {
@@ -185,16 +181,10 @@ TEST_CASE("Worker: a constructor, an OnStart or a class that fails is told with 
 
 // A caller of a worker's actor.
 struct Caller {
-  explicit Caller(Fixture& f) {
-    TransportOptions options;
-    options.process_name = "test";
-    options.security = f.security;
-    transport = Transport::Create(options, host);
-    greeter = Ref<Greeter>({ActorLife{{JobId("job"), "greeter", 0}, 3}, f.agent.ready->endpoint()}, transport);
+  explicit Caller(Fixture& f) : process(f.security) {
+    greeter = Ref<Greeter>({ActorLife{{JobId("job"), "greeter", 0}, 3}, f.agent.ready->endpoint()}, process.transport);
   }
-  ~Caller() { transport->Shutdown(); }
-  ActorHost host;
-  std::shared_ptr<Transport> transport;
+  WorkerCaller process;
   Ref<Greeter> greeter;
 };
 
@@ -331,14 +321,9 @@ TEST_CASE("Worker: its actor finds others through the head's news", "[worker]") 
   other.Serve();
   other.StartWorker("Greeter", "[0]", "asker");
   REQUIRE(other.agent.Await([&] { return other.agent.ready.has_value(); }));
-  ActorHost host;
-  TransportOptions options;
-  options.process_name = "test";
-  options.security = f.security;
-  auto transport = Transport::Create(options, host);
-  Ref<Greeter> asker({ActorLife{{JobId("job"), "asker", 0}, 3}, other.agent.ready->endpoint()}, transport);
+  WorkerCaller caller(f.security);
+  Ref<Greeter> asker({ActorLife{{JobId("job"), "asker", 0}, 3}, other.agent.ready->endpoint()}, caller.transport);
   CHECK(asker.Call<&Greeter::GreetPeer>("greeter").Get().value() == "hello peer from job/greeter/0#3");
-  transport->Shutdown();
 }
 
 }  // namespace
