@@ -146,7 +146,7 @@ std::vector<ChunkSwarm::Send> ChunkSwarm::Assign(const std::string& name, Node& 
     std::pop_heap(missing.begin(), missing.end(), std::greater<>());
     int64_t chunk = std::get<2>(missing.back());
     missing.pop_back();
-    std::string source = SourceOf(chunk, name, node, now);
+    std::string source = SourceOf(chunk, node, now);
     if (source.empty()) continue;
     Node& sender = nodes_.at(source);
     ++sender.uploads;
@@ -159,14 +159,14 @@ std::vector<ChunkSwarm::Send> ChunkSwarm::Assign(const std::string& name, Node& 
   return sends;
 }
 
-std::string ChunkSwarm::SourceOf(int64_t chunk, const std::string& receiver, const Node& node, Monotonic now) const {
+std::string ChunkSwarm::SourceOf(int64_t chunk, const Node& receiver, Monotonic now) const {
   const std::string* best = nullptr;
   std::pair<bool, int> best_cost;
   auto at = static_cast<size_t>(chunk);
   for (const auto& [name, source] : nodes_) {
-    if (!source.has[at] || name == receiver || source.sends[at] >= kSendsMax || source.uploads >= kUploadsMax) continue;
-    auto avoided = node.avoids.find(name);
-    if (avoided != node.avoids.end() && avoided->second > now) continue;
+    if (!source.has[at] || source.sends[at] >= kSendsMax || source.uploads >= kUploadsMax) continue;
+    auto avoided = receiver.avoids.find(name);
+    if (avoided != receiver.avoids.end() && avoided->second > now) continue;
     // The home only when no other is free.
     std::pair<bool, int> cost{name == home_, source.uploads};
     if (best == nullptr || cost < best_cost) {

@@ -87,8 +87,8 @@ class ChunkSwarm {
   // Of any but the home.
   void Drop(const std::string& name);
   std::vector<Send> Assign(const std::string& name, Node& node, int wanted, Monotonic now);
-  // "": none is free.
-  std::string SourceOf(int64_t chunk, const std::string& receiver, const Node& node, Monotonic now) const;
+  // Of a chunk that the receiver does not have. "": none is free.
+  std::string SourceOf(int64_t chunk, const Node& receiver, Monotonic now) const;
 
   const std::string home_;
   const int64_t chunks_;

@@ -68,6 +68,7 @@ TEST_CASE("ChunkSwarm: what a node says twice counts once, and who has all is no
   REQUIRE(rest.size() == 1);
   CHECK(rest[0].chunk == 1 - first);
   CHECK(swarm.IsFetching("b"));
+  CHECK_FALSE(swarm.IsFetching("a"));  // Nobody else is there.
   REQUIRE(swarm.Step({.node = "a", .sequence = 3, .arrived = {0, 1}}, At(1)).ok());
   CHECK_FALSE(swarm.IsFetching("b"));
 }
