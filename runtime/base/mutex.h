@@ -53,9 +53,14 @@ class ConditionVariable {
   void NotifyOne() { pthread_cond_signal(&condition_); }
   void NotifyAll() { pthread_cond_broadcast(&condition_); }
 
-  // Waits until `predicate()` holds (true) or `deadline` has passed (false). There is no wait without a deadline.
+  // Waits until `predicate()` holds (true) or `deadline` has passed (false). No wait is without a deadline; an
+  // infinite one is for what another thread always ends.
   template <typename Predicate>
   bool WaitUntil(MutexLock& lock, Monotonic deadline, Predicate predicate) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (deadline.infinite()) {  // A timer that is armed and taken back costs a microsecond.
+      while (!predicate()) pthread_cond_wait(&condition_, &lock.mutex_.mutex_);
+      return true;
+    }
     constexpr int64_t kSecond = 1'000'000'000;
     int64_t nanoseconds = deadline.nanoseconds() < 0 ? 0 : deadline.nanoseconds();
     const timespec until = {nanoseconds / kSecond, nanoseconds % kSecond};
