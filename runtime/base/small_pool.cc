@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/small_pool.h"
 
+#include <algorithm>
 #include <array>
-#include <utility>
+#include <cstddef>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -19,48 +20,40 @@ constexpr bool kPools = true;
 constexpr size_t kClassBytes = 64;  // Sizes are rounded up to it.
 constexpr size_t kClasses = SmallPool::kBytesMax / kClassBytes;
 constexpr int kBatch = 32;                  // What goes between threads at once.
+constexpr int kFetchAhead = 2;              // Blocks.
 constexpr size_t kDepotBytesMax = 1 << 20;  // Of one size, that no thread holds; beyond it memory is freed.
-
-struct Block {
-  Block* next = nullptr;
-};
 
 size_t ClassOf(size_t bytes) { return (bytes + kClassBytes - 1) / kClassBytes - 1; }
 size_t BytesOf(size_t of_class) { return (of_class + 1) * kClassBytes; }
 
-void Free(Block* blocks) {
-  while (blocks != nullptr) ::operator delete(std::exchange(blocks, blocks->next));
-}
-
-// The next block, which another processor may have written last, comes while this one is used.
-void Fetch(const void* block, size_t bytes) {
-  constexpr size_t kLineBytes = 64;
-  for (size_t at = 0; block != nullptr && at < bytes; at += kLineBytes) {
-    __builtin_prefetch(static_cast<const std::byte*>(block) + at, 1);
-  }
-}
+// Blocks go between threads by their addresses: one that was written last by another processor is touched when it is
+// used, and not to find the next.
+using Batch = std::array<void*, kBatch>;
 
 // Batches that no thread holds.
 class Depot {
  public:
-  Block* TakeBatch() {
+  bool TakeBatch(void** to) {
     MutexLock lock(mutex_);
-    if (batches_.empty()) return nullptr;
-    Block* batch = batches_.back();
+    if (batches_.empty()) return false;
+    std::copy(batches_.back().begin(), batches_.back().end(), to);
     batches_.pop_back();
-    return batch;
+    return true;
   }
-  void GiveBatch(Block* batch, size_t block_bytes) {
+  void GiveBatch(void* const* from, size_t block_bytes) {
     {
       MutexLock lock(mutex_);
-      if (batches_.size() * kBatch * block_bytes < kDepotBytesMax) return batches_.push_back(batch);
+      if (batches_.size() * kBatch * block_bytes < kDepotBytesMax) {
+        std::copy(from, from + kBatch, batches_.emplace_back().begin());
+        return;
+      }
     }
-    Free(batch);
+    for (int i = 0; i < kBatch; ++i) ::operator delete(from[i]);
   }
 
  private:
   Mutex mutex_;
-  std::vector<Block*> batches_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
 };
 
 Depot& DepotOf(size_t of_class) {
@@ -68,19 +61,21 @@ Depot& DepotOf(size_t of_class) {
   return (*depots)[of_class];
 }
 
-// The blocks of one size that a thread holds: those that it takes from, and a batch that is being filled.
+// The blocks of one size that a thread holds, up to two batches.
 struct Shelf {
-  Block* blocks = nullptr;
   int count = 0;
-  Block* full = nullptr;  // A batch, or null.
+  std::array<void*, size_t{2} * kBatch> blocks;
 };
 
 struct Shelves {
   std::array<Shelf, kClasses> of;
   ~Shelves() {
     for (size_t i = 0; i < kClasses; ++i) {
-      Free(of[i].blocks);
-      if (of[i].full != nullptr) DepotOf(i).GiveBatch(of[i].full, BytesOf(i));
+      Shelf& shelf = of[i];
+      for (; shelf.count >= kBatch; shelf.count -= kBatch) {
+        DepotOf(i).GiveBatch(&shelf.blocks[static_cast<size_t>(shelf.count - kBatch)], BytesOf(i));
+      }
+      while (shelf.count > 0) ::operator delete(shelf.blocks[static_cast<size_t>(--shelf.count)]);
     }
     gone = true;
   }
@@ -89,13 +84,10 @@ struct Shelves {
 };
 thread_local Shelves shelves;
 
-Block* Refill(size_t of_class, Shelf& shelf) {
-  Block* blocks = std::exchange(shelf.full, nullptr);
-  if (blocks == nullptr) blocks = DepotOf(of_class).TakeBatch();
-  if (blocks == nullptr) return static_cast<Block*>(::operator new(BytesOf(of_class)));
-  shelf.blocks = blocks->next;
-  shelf.count = kBatch - 1;
-  return blocks;
+// One that is used soon comes while others are.
+void Fetch(const void* block, size_t bytes) {
+  constexpr size_t kLineBytes = 64;
+  for (size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(static_cast<const std::byte*>(block) + at, 1);
 }
 
 }  // namespace
@@ -104,25 +96,27 @@ void* SmallPool::Take(size_t bytes) {
   if (!kPools || bytes > kBytesMax || bytes == 0 || Shelves::gone) return ::operator new(bytes);
   size_t of_class = ClassOf(bytes);
   Shelf& shelf = shelves.of[of_class];
-  Block* block = shelf.blocks;
-  if (block == nullptr) return Refill(of_class, shelf);
-  shelf.blocks = block->next;
+  if (shelf.count == 0) {
+    if (!DepotOf(of_class).TakeBatch(shelf.blocks.data())) return ::operator new(BytesOf(of_class));
+    shelf.count = kBatch;
+  }
   --shelf.count;
-  Fetch(shelf.blocks, BytesOf(of_class));
-  return block;
+  if (shelf.count >= kFetchAhead) {
+    Fetch(shelf.blocks[static_cast<size_t>(shelf.count - kFetchAhead)], BytesOf(of_class));
+  }
+  return shelf.blocks[static_cast<size_t>(shelf.count)];
 }
 
 void SmallPool::Give(void* memory, size_t bytes) noexcept {
   if (!kPools || bytes > kBytesMax || bytes == 0 || Shelves::gone) return ::operator delete(memory);
   size_t of_class = ClassOf(bytes);
   Shelf& shelf = shelves.of[of_class];
-  if (shelf.count == kBatch) {
-    if (shelf.full != nullptr) DepotOf(of_class).GiveBatch(shelf.full, BytesOf(of_class));
-    shelf.full = std::exchange(shelf.blocks, nullptr);
-    shelf.count = 0;
+  if (shelf.count == 2 * kBatch) {  // The older half goes.
+    DepotOf(of_class).GiveBatch(shelf.blocks.data(), BytesOf(of_class));
+    std::copy(shelf.blocks.begin() + kBatch, shelf.blocks.end(), shelf.blocks.begin());
+    shelf.count = kBatch;
   }
-  shelf.blocks = new (memory) Block{shelf.blocks};
-  ++shelf.count;
+  shelf.blocks[static_cast<size_t>(shelf.count++)] = memory;
 }
 
 }  // namespace troupe
