@@ -55,6 +55,28 @@ TEST_CASE("Bank: whatever the order of transfers, no money is made or lost", "[b
 }
 // [/seeds]
 
+// [timer]
+class Interest : public troupe::Actor {
+ public:
+  absl::Status OnStart(troupe::ActorContext& context) override {
+    context.Every(absl::Hours(24), [this] { ++days_; });
+    return absl::OkStatus();
+  }
+  int64_t Days() const { return days_; }
+
+ private:
+  int64_t days_ = 0;
+};
+TROUPE_ACTOR(Interest, TROUPE_METHODS(Days), TROUPE_INIT());
+
+TEST_CASE("Bank: interest is due each day", "[bank]") {
+  troupe::testing::Simulation simulation;
+  auto interest = simulation.Spawn<Interest>({.name = "interest"}).value();
+  simulation.Advance(absl::Hours(7 * 24));
+  CHECK(interest.Call<&Interest::Days>().Get().value() == 7);
+}
+// [/timer]
+
 // [expect]
 TEST_CASE("Bank: a deposit whose reply is lost is told as unavailable, and may have run", "[bank]") {
   troupe::testing::Simulation simulation;

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "absl/time/clock.h"
 #include "runtime/troupe.h"
 
 class Fragile : public troupe::Actor {
@@ -24,7 +25,9 @@ int main() {
 
   (void)fragile.Call<&Fragile::Die>().Get();  // CALL_DIED, or CALL_UNAVAILABLE: it may have run.
   absl::StatusOr<troupe::Ref<Fragile>> next = fragile;
-  while (next.ok() && !next->Call<&Fragile::Pid>().Get().ok()) next = runtime.Latest(fragile);
+  for (; next.ok() && !next->Call<&Fragile::Pid>().Get().ok(); next = runtime.Latest(fragile)) {
+    absl::SleepFor(absl::Milliseconds(10));  // The next life is on its way; after several deaths it is held back.
+  }
   absl::Status died = fragile.Call<&Fragile::Pid>().Get().status();
   std::cout << troupe::CallErrorOf(died).cause().exit_code() << "\n";  // 7
 }

@@ -2,6 +2,7 @@
 // A supervised tree: a parent with children that fail, restart, and end with it.
 #include <iostream>
 
+#include "absl/time/clock.h"
 #include "runtime/troupe.h"
 
 // [child]
@@ -57,7 +58,8 @@ int main() {
       std::cout << *text << "\n";  // bread in life 1
       break;
     }
-    // The old ref never reaches the successor; ask for the newest life.
+    // The old ref never reaches the successor; ask for the newest life, which may be on its way.
+    absl::SleepFor(absl::Milliseconds(10));
     absl::StatusOr<troupe::Ref<Fetcher>> latest = runtime.Latest(fetcher);
     if (!latest.ok()) return 1;  // It failed too often and has ended for good.
     fetcher = *latest;

@@ -127,8 +127,9 @@ class Group {
       if (parts.size() == members_.size()) {
         futures.push_back(members_[i].template Call<kMethod>(parts[i]));
       } else {
-        futures.push_back(Future<Result>::Of(absl::InvalidArgumentError(std::to_string(parts.size()) + " parts for " +
-                                                                        std::to_string(members_.size()) + " members")));
+        futures.push_back(Future<Result>::Of(
+            absl::InvalidArgumentError("Scatter was given " + std::to_string(parts.size()) + " parts for " +
+                                       std::to_string(members_.size()) + " members, and called none")));
       }
     }
     return Gathered<Result>(Lives(), std::move(futures));

@@ -46,7 +46,10 @@ std::string OwnFolder() { return std::filesystem::path(OwnProgramPath()).parent_
 absl::StatusOr<std::string> ProgramPath(const std::string& given, const std::string& name, const char* what) {
   std::string path = given.empty() ? OwnFolder() + "/" + name : std::filesystem::absolute(given).string();
   if (::access(path.c_str(), X_OK) != 0) {
-    return absl::NotFoundError(std::string(what) + " " + path + " is missing or cannot be executed");
+    return absl::NotFoundError(
+        std::string(what) + " " + path +
+        " is missing or cannot be executed: put it beside the program that starts it (tools/install and "
+        "tools/build lay it there), or name another one in that program's options");
   }
   return path;
 }

@@ -76,8 +76,10 @@ int RunBench(const std::string& what, const BenchOptions& options) {
   if (!options.meter.json) std::cout << Machine::Describe() << std::endl;
   for (Measure measure : kMeasures.at(what)) measure(**bench, meter);
   if (meter.measured() + meter.failed() == 0) {
-    std::cerr << "troupe: nothing of that name is measured; without --only all works are shown\n";
-    return 1;
+    std::cerr << "troupe: no work of 'bench " << what
+              << "' begins with what --only names; docs/benchmarks.md lists them, and "
+                 "without --only all are shown\n";
+    return 2;
   }
   if (meter.not_clean() > 0) {
     std::cerr << "troupe: " << meter.not_clean() << " of " << meter.measured()
