@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <optional>
 
 #include "runtime/actor/actor_host.h"
 #include "runtime/actor/executor.h"
@@ -15,6 +16,7 @@
 #include "runtime/embed/process_actors.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
+#include "runtime/env/temporary_folder.h"
 #include "runtime/object/object_store.h"
 #include "runtime/rpc/server.h"
 #include "runtime/transport/transport.h"
@@ -52,7 +54,6 @@ class Runtime::Parts : public ActorSpawner {
     cluster_ = nullptr;
     if (transport_ != nullptr) transport_->Shutdown();
     if (server_ != nullptr) server_->Shutdown(kServerGrace);
-    if (!folder_.empty()) (void)RemoveTree(folder_);
   }
 
   // `serves`: actors of other processes may call those of this one.
@@ -68,8 +69,9 @@ class Runtime::Parts : public ActorSpawner {
     router_->SetObjects(objects_);
     executor_ = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = threads_, .idle = transport_->idle_work()});
     if (serves) {
-      TROUPE_ASSIGN_OR_RETURN(folder_, MakeTemporaryDirectory("troupe-runtime-"));
-      setting.endpoint = "unix:" + folder_ + "/runtime.sock";
+      TROUPE_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Make("troupe-runtime"));
+      folder_.emplace(std::move(folder));
+      setting.endpoint = "unix:" + folder_->path() + "/runtime.sock";
       RpcServerOptions server_options;
       server_options.addresses = {setting.endpoint};
       server_options.security = security_;
@@ -133,7 +135,7 @@ class Runtime::Parts : public ActorSpawner {
   ProcessActors* KnownProcesses() const { return known_.load(std::memory_order_acquire); }
   std::unique_ptr<ProcessActors> MakeProcesses(const std::string& head_target, const std::string& node_id) {
     return std::make_unique<ProcessActors>(
-        ProcessActorsOptions{head_target, node_id, security_, name_, folder_ + "/logs"}, *actors_, *executor_,
+        ProcessActorsOptions{head_target, node_id, security_, name_, folder_->path() + "/logs"}, *actors_, *executor_,
         transport_);
   }
   // The first actor with a process of its own starts the cluster.
@@ -144,7 +146,7 @@ class Runtime::Parts : public ActorSpawner {
       return absl::FailedPreconditionError(
           "an actor with a process of its own needs a head: link //scheduler/server:embedded, or use Runtime::Connect");
     }
-    TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_, security_, keeper_program_}));
+    TROUPE_ASSIGN_OR_RETURN(cluster_, RegisteredEmbeddedCluster()({folder_->path(), security_, keeper_program_}));
     objects_->UseBroker(cluster_->object_socket(), {});
     known_ = (processes_ = MakeProcesses(cluster_->head_target(), cluster_->node_id())).get();
     return processes_.get();
@@ -155,7 +157,7 @@ class Runtime::Parts : public ActorSpawner {
   const int threads_;
   const std::shared_ptr<ObjectStore> objects_;
   RpcSecurity security_;
-  std::string folder_;  // Private; removed at the end.
+  std::optional<TemporaryFolder> folder_;  // Of one that serves. The last to go.
   ActorHost host_;
   std::unique_ptr<ThreadPool> executor_;
   std::shared_ptr<Transport> transport_;

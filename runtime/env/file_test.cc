@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/env/file.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "runtime/env/append_file.h"
@@ -8,17 +11,18 @@
 #include "runtime/env/mapped_file.h"
 #include "runtime/env/memory.h"
 #include "runtime/env/process.h"
+#include "runtime/env/temporary_folder.h"
 
 namespace troupe {
 namespace {
 
-struct TemporaryFolder {
+struct TestFolder {
   std::string path = MakeTemporaryDirectory("file-test").value();
-  ~TemporaryFolder() { (void)RemoveTree(path); }
+  ~TestFolder() { (void)RemoveTree(path); }
 };
 
 TEST_CASE("File: an atomic write is read back, replaced as a whole, and leaves nothing aside", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::string path = folder.path + "/a";
   REQUIRE(WriteFileAtomic(path, "old").ok());
   REQUIRE(WriteFileAtomic(path, std::string("new\0er", 6), 0600).ok());
@@ -27,7 +31,7 @@ TEST_CASE("File: an atomic write is read back, replaced as a whole, and leaves n
 }
 
 TEST_CASE("File: a write that fails leaves the old content and nothing aside", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   REQUIRE(MakeDirs(folder.path + "/a/b").ok());
   absl::Status status = WriteFileAtomic(folder.path + "/a", "x");  // A folder stands in its place.
   CHECK_FALSE(status.ok());
@@ -35,7 +39,7 @@ TEST_CASE("File: a write that fails leaves the old content and nothing aside", "
 }
 
 TEST_CASE("File: a file over the limit is refused, one at the limit is read", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::string path = folder.path + "/a";
   std::string content(300000, 'x');
   REQUIRE(WriteFileAtomic(path, content).ok());
@@ -46,7 +50,7 @@ TEST_CASE("File: a file over the limit is refused, one at the limit is read", "[
 }
 
 TEST_CASE("File: folders are made with those above them and removed with those below", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   REQUIRE(MakeDirs(folder.path + "/x/y/z").ok());
   REQUIRE(MakeDirs(folder.path + "/x/y/z").ok());
   REQUIRE(WriteFileAtomic(folder.path + "/x/y/f", "1").ok());
@@ -59,7 +63,7 @@ TEST_CASE("File: folders are made with those above them and removed with those b
 }
 
 TEST_CASE("MappedFile: a file's bytes are there, also none; what is no file is refused with its path", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   for (const std::string& content : {std::string("a\0b", 3), std::string()}) {
     REQUIRE(WriteFileAtomic(folder.path + "/a", content).ok());
     const absl::Span<const std::byte> bytes = MappedFile::Open(folder.path + "/a").value()->bytes();
@@ -75,7 +79,7 @@ TEST_CASE("MappedFile: a file's bytes are there, also none; what is no file is r
 }
 
 TEST_CASE("FileLock: a second holder is refused and told who holds it, until the first lets go", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   FileLock first = FileLock::Acquire(folder.path + "/lock").value();
   absl::Status second = FileLock::Acquire(folder.path + "/lock").status();
   CHECK(second.code() == absl::StatusCode::kAlreadyExists);
@@ -84,8 +88,45 @@ TEST_CASE("FileLock: a second holder is refused and told who holds it, until the
   CHECK(FileLock::Acquire(folder.path + "/lock").ok());
 }
 
+TEST_CASE("TemporaryFolder: goes at its end; what a killed owner left goes with the next one, what others use stays",
+          "[file]") {
+  const std::string name = "troupe-folder-test-" + std::to_string(::getpid());
+  std::string left, gone;
+  {
+    TemporaryFolder mine = TemporaryFolder::Make(name).value();
+    const std::string being_made = MakeTemporaryDirectory(name).value();  // It has no lock yet.
+    int pipe[2];
+    REQUIRE(::pipe(pipe) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const TemporaryFolder of_child = TemporaryFolder::Make(name).value();
+      [[maybe_unused]] bool told = ::write(pipe[1], of_child.path().data(), of_child.path().size()) > 0;
+      ::_exit(0);  // Without its end.
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    char path[256];
+    const ssize_t size = ::read(pipe[0], path, sizeof(path));
+    REQUIRE(size > 0);
+    left = std::string(path, static_cast<size_t>(size));
+    CHECK(FileExists(left));
+    TemporaryFolder second = TemporaryFolder::Make(name).value();
+    CHECK(!FileExists(left));
+    CHECK(FileExists(mine.path()));
+    CHECK(FileExists(second.path()));
+    CHECK(FileExists(being_made));
+    REQUIRE(RemoveTree(being_made).ok());
+    TemporaryFolder moved = std::move(second);
+    gone = moved.path();
+    CHECK(FileExists(gone));
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+  }
+  CHECK(!FileExists(gone));
+}
+
 TEST_CASE("AppendFile: appends survive a reopen, a torn tail can be cut, reads past the end are errors", "[file]") {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::string path = folder.path + "/log";
   {
     AppendFile file = AppendFile::Open(path).value();

@@ -9,7 +9,6 @@
 #include <map>
 
 #include "runtime/base/status.h"
-#include "runtime/env/file.h"
 #include "runtime/env/process.h"
 
 namespace troupe::bench {
@@ -24,9 +23,10 @@ constexpr size_t kMailboxMessages = 4096;
 
 absl::StatusOr<std::unique_ptr<Bench>> Bench::Start(const BenchOptions& options) {
   std::unique_ptr<Bench> bench(new Bench(options));
-  TROUPE_ASSIGN_OR_RETURN(bench->folder_, MakeTemporaryDirectory("troupe-bench-"));
+  TROUPE_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Make("troupe-bench"));
+  bench->folder_.emplace(std::move(folder));
   TROUPE_ASSIGN_OR_RETURN(bench->machine_, Machine::Start());
-  TROUPE_ASSIGN_OR_RETURN(bench->pair_, TransportPair::Start(bench->folder_, options.spin));
+  TROUPE_ASSIGN_OR_RETURN(bench->pair_, TransportPair::Start(bench->folder(), options.spin));
   return bench;
 }
 
@@ -34,7 +34,6 @@ Bench::~Bench() {
   runtime_.reset();
   pair_ = nullptr;
   machine_ = nullptr;
-  if (!folder_.empty()) (void)RemoveTree(folder_);
 }
 
 std::string Bench::Program() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/embed/runtime.h"
+#include "runtime/env/temporary_folder.h"
 #include "tools/bench/bench_options.h"
 #include "tools/bench/bench_peer.h"
 #include "tools/bench/machine.h"
@@ -34,8 +35,8 @@ class Bench {
   const BenchOptions& options() const { return options_; }
   const Machine& machine() const { return *machine_; }
   TransportPair& pair() { return *pair_; }
-  const std::string& folder() const { return folder_; }  // Private; removed in the end.
-  static std::string Program();                          // This one.
+  const std::string& folder() const { return folder_->path(); }
+  static std::string Program();  // This one.
 
   // The runtime is there from then on.
   absl::Status StartRuntime();
@@ -47,7 +48,7 @@ class Bench {
   explicit Bench(BenchOptions options) : options_(std::move(options)) {}
 
   const BenchOptions options_;
-  std::string folder_;
+  std::optional<TemporaryFolder> folder_;
   std::unique_ptr<Machine> machine_;
   std::unique_ptr<TransportPair> pair_;
   std::optional<Runtime> runtime_;
