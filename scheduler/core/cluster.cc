@@ -50,7 +50,7 @@ void Cluster::SetApartObserved() {
 
 Monotonic Cluster::NextWake() const {
   Monotonic wake = Monotonic::Infinite();
-  for (const auto& [id, node] : nodes_) wake = std::min(wake, node.lease.NextChange(last_step_));
+  if (!nodes_.empty()) wake = std::min(wake, lease_wake_);
   // So that a stall of the head is told from silence of the nodes.
   if (!nodes_.empty()) wake = std::min(wake, last_step_ + options_.lease / 4);
   if (!timers_.empty()) {
@@ -63,6 +63,12 @@ int64_t Cluster::ClusterMs() const { return term_base_ms_ + absl::ToInt64Millise
 
 void Cluster::Commit(v1::Record record) {
   record.set_at_ms(ClusterMs());
+  if (record.has_job_ended() || record.has_job_requeued()) {
+    const std::string& id = record.has_job_ended() ? record.job_ended().job_id() : record.job_requeued().job_id();
+    for (const PlacedSlot& slot : state_.FindJob(JobId(id))->placed) {
+      if (slot.placed()) NodeChanged(slot.node);
+    }
+  }
   state_.Apply(record);
   result_.records.push_back(std::move(record));
 }

@@ -30,6 +30,8 @@ inline constexpr uint32_t kNodeProtocolVersion = 2;
 // A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
+// Waiting jobs whose reason is told anew each time when places were looked for; those behind them keep what was told.
+inline constexpr size_t kReasonsToldMax = 100;
 inline constexpr size_t kCancelsWaitingMax =
     1'000;  // Calls that wait for the end of one job; beyond it they are refused.
 
@@ -56,6 +58,10 @@ class Cluster {
   const ClusterState& state() const { return state_; }
   uint64_t term() const { return state_.term(); }
 
+  // Of what is kept beside the state to decide quickly, what does not follow from the state; "" when all does. Looks at
+  // everything: for tests.
+  std::string StaleIndex();
+
  private:
   // Soft state of a node with a living incarnation: rebuilt by its registration.
   struct NodeSoft {
@@ -79,9 +85,10 @@ class Cluster {
   };
   struct JobSoft {
     std::optional<v1::JobProgress> progress;
-    std::string reason;           // Why it waits.
-    int64_t grace_ms = 0;         // Of a cancel; 0: the job's.
-    int64_t lacks_since_ms = 0;   // Cluster time since when it lacks slots; 0: it does not.
+    std::string reason;          // Why it waits.
+    int64_t grace_ms = 0;        // Of a cancel; 0: the job's.
+    int64_t lacks_since_ms = 0;  // Cluster time since when it lacks slots; 0: it does not.
+    std::string demand;  // Of a job that was looked at in vain: its slots as text. Equal ones fit or wait alike.
     std::vector<CallId> cancels;  // Answered when it has ended.
   };
 
@@ -128,12 +135,14 @@ class Cluster {
   void GrantWorkers(const JobRecord& job);
   void Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlot& slot);
   void PlaceWaiting();
-  bool TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes);
+  bool TryPlace(const JobRecord& job, bool tell);
+  void Wait(const JobRecord& job, const std::string& reason);
+  void NodeChanged(const NodeId& id);
+  void RefreshFree();
   bool SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);
   void SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
                           const std::vector<NodeCapacity>& nodes);
   bool SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes);
-  std::vector<NodeCapacity> Capacities() const;
   static NodeCapacity CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used);
   void ForgetOldJobs();
   void ForgetOldNodes();
@@ -171,6 +180,10 @@ class Cluster {
   std::set<JobId> waiting_;                          // Lack slots.
   std::set<std::pair<int64_t, JobId>> timers_;       // Cluster time at which a job must be settled again.
   std::set<std::pair<uint64_t, JobId>> ended_jobs_;  // By order.
+  FreeCapacity free_;                                // Of usable nodes.
+  std::set<NodeId> stale_nodes_;                     // Those that free_ may be wrong about.
+  FreeCapacity empty_;                               // Of registered nodes, as if nothing were taken.
+  Monotonic lease_wake_ = Monotonic::Infinite();     // The judgement on no node's lease changes before.
   Monotonic term_start_;
   int64_t term_base_ms_ = 0;
   Monotonic last_step_;

@@ -38,6 +38,8 @@ class ClusterFixture {
     TROUPE_CHECK(state == ClusterState::FromSnapshot(replayed_.ToSnapshot()).ToSnapshot().SerializeAsString(),
                  "LOG-4: a snapshot is the state");
     for (const std::string& broken : BrokenInvariants(replayed_)) TROUPE_CHECK(false, broken);
+    const std::string stale = cluster_->StaleIndex();
+    TROUPE_CHECK(stale.empty(), stale);
     for (const std::string& broken : BrokenByChange(before, replayed_)) TROUPE_CHECK(false, broken);
     last_ = result;
     result.actions.insert(result.actions.begin(), result.observed.begin(), result.observed.end());

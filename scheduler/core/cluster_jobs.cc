@@ -45,6 +45,7 @@ void Cluster::On(const StartTerm&) {
     node_views_.insert(id);
     // Its agent dials again; the lease is doubled, since it may still be backing off.
     if (!node.ended) nodes_[id].lease = NodeLease(options_.lease, now_.monotonic + options_.lease);
+    lease_wake_ = now_.monotonic;
   }
   for (const auto& [id, job] : state_.jobs()) {
     jobs_[id];
@@ -94,13 +95,9 @@ void Cluster::On(const SubmitJob& event) {
 
 absl::Status Cluster::Admit(const v1::JobSpec& spec) {
   TROUPE_RETURN_IF_ERROR(Annotate(CheckJobSpec(spec), absl::StrCat("job '", spec.name(), "'")));
-  std::vector<NodeCapacity> empty;
-  for (const auto& [id, node] : nodes_) {
-    if (!node.registered) return absl::OkStatus();  // What it has is not known.
-    empty.push_back(CapacityOf(id, node.total, nullptr));
-  }
-  if (empty.empty()) return absl::OkStatus();
-  PlacementResult result = Place(SlotsOf(spec), empty);
+  if (empty_.size() < nodes_.size()) return absl::OkStatus();  // What a node has that has not registered is not known.
+  if (empty_.empty()) return absl::OkStatus();
+  PlacementResult result = Place(SlotsOf(spec), empty_);
   if (result.verdict != PlacementVerdict::kImpossible) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job '", spec.name(), "' can never fit on the nodes there are: ", result.reason));
@@ -108,7 +105,8 @@ absl::Status Cluster::Admit(const v1::JobSpec& spec) {
 
 v1::SubmitJobResponse Cluster::DryRun(const v1::JobSpec& spec) {
   std::vector<Slot> slots = SlotsOf(spec);
-  PlacementResult result = Place(slots, Capacities());
+  RefreshFree();
+  PlacementResult result = Place(slots, free_);
   v1::SubmitJobResponse response;
   if (nodes_.empty()) result.reason = kNoNodeYet;
   if (result.verdict != PlacementVerdict::kPlaced) response.set_reason(absl::StrCat("it would wait: ", result.reason));

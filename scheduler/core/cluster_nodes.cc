@@ -38,6 +38,7 @@ void Cluster::Hear(SessionId stream, const v1::AgentToHead& message, Monotonic r
       if (message.heartbeat().node_incarnation() == lives) return;
       node.session = 0;
       sessions_.erase(stream);
+      NodeChanged(id);
       return Act(CloseSession{
           stream, absl::AbortedError(absl::StrCat("stale epoch: node incarnation ",
                                                   message.heartbeat().node_incarnation(), "; ", lives, " lives"))});
@@ -61,7 +62,7 @@ void Cluster::On(const SessionClosed& event) {
   auto session = sessions_.find(event.session);
   if (session == sessions_.end()) return;
   nodes_.at(session->second).session = 0;
-  node_views_.insert(session->second);
+  NodeChanged(session->second);
   sessions_.erase(session);
 }
 
@@ -130,7 +131,9 @@ void Cluster::Register(SessionId session, const v1::RegisterNode& message, Monot
   node.total = Amount::FromProto(message.resources());
   node.total.device_shares = 0;
   node.lease = NodeLease(options_.lease, received);
+  lease_wake_ = std::min(lease_wake_, node.lease.NextChange(now_.monotonic));
   sessions_[session] = id;
+  empty_.Set(CapacityOf(id, node.total, nullptr));
   Reconcile(id, message);
 }
 
@@ -157,7 +160,7 @@ void Cluster::Reconcile(const NodeId& id, const v1::RegisterNode& message) {
   }
   for (const ActorLife& life : missing) RecordNeverStarted(life);
   if (node.usable()) NodeBecameUsable(id);
-  node_views_.insert(id);
+  NodeChanged(id);
 }
 
 void Cluster::Welcome(const NodeId& id, const NodeSoft& node) {
@@ -284,7 +287,8 @@ void Cluster::EndNode(const NodeId& id, const std::string& reason) {
     Act(CloseSession{session, absl::AbortedError(absl::StrCat("stale epoch: the node's incarnation ended: ", reason))});
   }
   nodes_.erase(id);
-  node_views_.insert(id);
+  empty_.Remove(id);
+  NodeChanged(id);
 }
 
 void Cluster::CheckLeases() {
@@ -293,12 +297,14 @@ void Cluster::CheckLeases() {
     NodeLiveness liveness = node.lease.At(now_.monotonic);
     if (liveness == NodeLiveness::kLost) lost.push_back(id);
     bool suspect = liveness == NodeLiveness::kSuspect;
-    if (suspect != node.suspect) node_views_.insert(id);
+    if (suspect != node.suspect) NodeChanged(id);
     if (std::exchange(node.suspect, suspect) && !suspect && node.usable()) NodeBecameUsable(id);
   }
   for (const NodeId& id : lost) {
     EndNode(id, absl::StrCat("no heartbeat for ", absl::FormatDuration(options_.lease)));
   }
+  lease_wake_ = Monotonic::Infinite();
+  for (const auto& [id, node] : nodes_) lease_wake_ = std::min(lease_wake_, node.lease.NextChange(now_.monotonic));
 }
 
 // A head that was stopped (a signal, a suspended machine) heard nothing: that says nothing about its nodes.
@@ -312,7 +318,7 @@ void Cluster::NodeBecameUsable(const NodeId& id) {
   place_again_ = true;
   const std::set<JobId>& jobs = state_.FindNode(id)->jobs;
   dirty_.insert(jobs.begin(), jobs.end());
-  node_views_.insert(id);
+  NodeChanged(id);
 }
 
 }  // namespace troupe::scheduler

@@ -146,31 +146,45 @@ void Cluster::Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlo
 // Jobs that lost slots before jobs that never had any, each in the order of submission. A later one may pass an earlier
 // one that does not fit now (reservations come with queues).
 void Cluster::PlaceWaiting() {
-  std::vector<const JobRecord*> order;
-  for (const JobId& id : waiting_) order.push_back(state_.FindJob(id));
-  std::sort(order.begin(), order.end(), [](const JobRecord* a, const JobRecord* b) {
-    auto rank = [](const JobRecord* job) { return std::pair(!job->lacks_slots(), job->submitted.order()); };
-    return rank(a) < rank(b);
-  });
-  std::vector<NodeCapacity> nodes = Capacities();
+  RefreshFree();
+  std::vector<std::pair<std::pair<bool, uint64_t>, const JobRecord*>> order;
+  for (const JobId& id : waiting_) {
+    const JobRecord* job = state_.FindJob(id);
+    order.push_back({{!job->lacks_slots(), job->submitted.order()}, job});
+  }
+  std::sort(order.begin(), order.end());
   std::vector<JobId> half_lost, blocked;
-  for (const JobRecord* job : order) {
-    bool lost_some = job->lacks_slots();
-    if (TryPlace(*job, nodes)) {
+  std::map<std::string, std::string>
+      in_vain;  // Why, by demand: what does not fit once does not fit again in this pass.
+  for (const auto& [rank, job] : order) {
+    bool lost_some = !rank.first;
+    JobSoft& soft = jobs_[job->id];
+    const bool tell = soft.reason.empty() || blocked.size() < kReasonsToldMax;
+    if (auto same = in_vain.find(soft.demand); !lost_some && same != in_vain.end()) {
+      if (tell) Wait(*job, same->second);
+    } else if (TryPlace(*job, tell)) {
       waiting_.erase(job->id);
       dirty_.insert(job->id);
-    } else {
-      (lost_some ? half_lost : blocked).push_back(job->id);
+      continue;
+    } else if (!lost_some) {
+      if (soft.demand.empty()) {
+        for (const Slot& slot : job->slots)
+          absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
+      }
+      in_vain.emplace(soft.demand, soft.reason);
     }
+    (lost_some ? half_lost : blocked).push_back(job->id);
   }
-  if (half_lost.empty() && blocked.empty()) return;
+  if (half_lost.empty()) return;
   for (const auto& [id, job] : state_.jobs()) {
     if (job.phase == v1::StoredJob::REQUEUEING) return;  // One decision at a time: this one may be enough.
   }
+  const std::vector<NodeCapacity> nodes = free_.All();
   if (!SendBackHalfLost(half_lost, nodes)) SendBackForWaiting(blocked, half_lost, nodes);
 }
 
-bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
+// `tell`: its reason is wanted when it does not fit.
+bool Cluster::TryPlace(const JobRecord& job, bool tell) {
   std::vector<Slot> lacking;
   std::vector<size_t> numbers;
   for (size_t i = 0; i < job.slots.size(); ++i) {
@@ -178,17 +192,13 @@ bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
     lacking.push_back(job.slots[i]);
     numbers.push_back(i);
   }
-  PlacementResult result = Place(lacking, nodes);
+  PlacementResult result = PlaceAndTake(lacking, free_);
   if (result.verdict != PlacementVerdict::kPlaced) {
-    std::string reason = nodes_.empty()  ? "no node has joined yet"
-                         : nodes.empty() ? "no node is ready yet"
-                                         : "waits for resources: " + result.reason;
-    JobSoft& soft = jobs_[job.id];
-    if (soft.reason != reason) {
-      Log(job, "waiting", reason);
-      job_views_.insert(job.id);
+    if (tell) {
+      Wait(job, nodes_.empty()  ? "no node has joined yet"
+                : free_.empty() ? "no node is ready yet"
+                                : "waits for resources: " + result.reason);
     }
-    soft.reason = reason;
     return false;
   }
   bool again = job.phase == v1::StoredJob::PLACED;
@@ -200,9 +210,7 @@ bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
     slot->set_node_id(p.node.value());
     slot->set_node_incarnation(state_.FindNode(p.node)->incarnation);
     slot->mutable_devices()->Add(p.devices.begin(), p.devices.end());
-    auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeCapacity& n) { return n.node == p.node; });
     const Slot& what = lacking[static_cast<size_t>(p.slot)];
-    Take(what.need, p.devices, *node);
     Log(job, again ? "re-placed" : "placed", what.need.ToString(), what.ToString(), p.node);
     node_views_.insert(p.node);
   }
@@ -210,6 +218,14 @@ bool Cluster::TryPlace(const JobRecord& job, std::vector<NodeCapacity>& nodes) {
   jobs_[job.id].reason.clear();
   job_views_.insert(job.id);
   return true;
+}
+
+void Cluster::Wait(const JobRecord& job, const std::string& reason) {
+  JobSoft& soft = jobs_[job.id];
+  if (soft.reason == reason) return;
+  Log(job, "waiting", reason);
+  job_views_.insert(job.id);
+  soft.reason = reason;
 }
 
 // A job that lost a part may not fit again because of where its other part lies, or because another job that lost a
@@ -279,12 +295,34 @@ bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_
   return true;
 }
 
-std::vector<NodeCapacity> Cluster::Capacities() const {
-  std::vector<NodeCapacity> nodes;
-  for (const auto& [id, node] : nodes_) {
-    if (node.usable()) nodes.push_back(CapacityOf(id, node.total, state_.FindNode(id)));
+void Cluster::NodeChanged(const NodeId& id) {
+  node_views_.insert(id);
+  stale_nodes_.insert(id);
+}
+
+void Cluster::RefreshFree() {
+  for (const NodeId& id : std::exchange(stale_nodes_, {})) {
+    auto node = nodes_.find(id);
+    if (node == nodes_.end() || !node->second.usable()) {
+      free_.Remove(id);
+    } else {
+      free_.Set(CapacityOf(id, node->second.total, state_.FindNode(id)));
+    }
   }
-  return nodes;
+}
+
+std::string Cluster::StaleIndex() {
+  RefreshFree();
+  Monotonic wake = Monotonic::Infinite();
+  std::vector<NodeCapacity> free, empty;
+  for (const auto& [id, node] : nodes_) {
+    wake = std::min(wake, node.lease.NextChange(last_step_));
+    if (node.usable()) free.push_back(CapacityOf(id, node.total, state_.FindNode(id)));
+    if (node.registered) empty.push_back(CapacityOf(id, node.total, nullptr));
+  }
+  if (free != free_.All()) return "IDX-1: what is free is indexed";
+  if (empty != empty_.All()) return "IDX-2: what nodes have is indexed";
+  return lease_wake_ <= wake ? "" : "IDX-3: no lease changes before the wake";
 }
 
 NodeCapacity Cluster::CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used) {

@@ -13,70 +13,74 @@ namespace {
 
 constexpr int kSearchStepsMax = 20'000;  // About 10 ms on a small cluster; enough for tens of slots on tens of nodes.
 constexpr size_t kSearchSlotsMax = 512;  // Depth of the recursion.
-
-int FreeDevices(const NodeCapacity& node) {
-  return static_cast<int>(std::count(node.device_used.begin(), node.device_used.end(), 0));
-}
-
-bool KindFits(const Amount& need, const NodeCapacity& node) {
-  return need.device_kind.empty() || need.device_kind == node.total.device_kind ||
-         (need.devices == 0 && need.device_shares == 0);
-}
+constexpr size_t kSearchNodesMax = 256;  // A step compares each node with the others.
 
 // Larger needs first: they have the fewest places.
 auto SizeOf(const Amount& need) {
   return std::tuple(need.devices, need.device_shares, need.milli_cpus, need.memory_bytes);
 }
 
-// What would be left on the node, in the order in which it is scarce; the smallest is the fullest node that fits.
-auto LeftOn(const NodeCapacity& node) {
-  int64_t device_shares = int64_t{kSharesPerDevice} * static_cast<int64_t>(node.device_used.size()) -
-                          std::accumulate(node.device_used.begin(), node.device_used.end(), int64_t{0});
-  return std::tuple(device_shares, node.total.milli_cpus - node.used_milli_cpus,
-                    node.total.memory_bytes - node.used_memory_bytes);
+std::vector<int> LargestFirst(const std::vector<Slot>& slots) {
+  std::vector<int> order(slots.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return SizeOf(slots[a].need) > SizeOf(slots[b].need); });
+  return order;
 }
+
+// What was taken of `nodes`; given back at the end unless it was kept.
+class Taking {
+ public:
+  explicit Taking(FreeCapacity& nodes) : nodes_(nodes) {}
+  ~Taking() {
+    for (auto node = before_.rbegin(); node != before_.rend(); ++node) nodes_.Set(std::move(*node));
+  }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
+  void Keep() { before_.clear(); }
+
+  // The fullest node that fits, for each slot of `order`. Returns how many got one.
+  int Greedy(const std::vector<Slot>& slots, const std::vector<int>& order, std::vector<SlotPlacement>& placed) {
+    int fitted = 0;
+    for (size_t next = 0; next < order.size();) {
+      const Amount& need = slots[order[next]].need;
+      size_t end = next;  // Of those that ask for the same.
+      while (end < order.size() && slots[order[end]].need == need) ++end;
+      while (next < end) {
+        NodeCapacity before;
+        std::vector<std::vector<int>> taken = nodes_.TakeOnFullest(need, end - next, before);
+        if (taken.empty()) break;
+        for (std::vector<int>& devices : taken) {
+          placed[order[next]] = {order[next], before.node, std::move(devices)};
+          ++next;
+          ++fitted;
+        }
+        before_.push_back(std::move(before));
+      }
+      next = end;
+    }
+    return fitted;
+  }
+
+ private:
+  FreeCapacity& nodes_;
+  std::vector<NodeCapacity> before_;
+};
 
 bool SameRoom(const NodeCapacity& a, const NodeCapacity& b) {
   return a.total == b.total && a.used_milli_cpus == b.used_milli_cpus && a.used_memory_bytes == b.used_memory_bytes &&
          a.device_used == b.device_used;
 }
 
-// Places slots one after another on a copy of the nodes.
+// Every way, but for those that equal slots and equal nodes make the same.
 class Search {
  public:
-  Search(const std::vector<Slot>& slots, std::vector<NodeCapacity> nodes) : slots_(slots), nodes_(std::move(nodes)) {
-    std::sort(nodes_.begin(), nodes_.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
-    order_.resize(slots.size());
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](int a, int b) { return SizeOf(slots[a].need) > SizeOf(slots[b].need); });
-    placed_.resize(slots.size());
-  }
+  Search(const std::vector<Slot>& slots, std::vector<NodeCapacity> nodes)
+      : slots_(slots), nodes_(std::move(nodes)), order_(LargestFirst(slots)), placed_(slots.size()) {}
 
-  // The fullest node that fits, for each slot; true when every slot got one. `fitted`: how many did.
-  bool Greedy(int* fitted) {
-    *fitted = 0;
-    bool all = true;
-    for (int slot : order_) {
-      std::optional<size_t> best;
-      for (size_t n = 0; n < nodes_.size(); ++n) {
-        if (FitsOn(slots_[slot].need, nodes_[n], nullptr) && (!best || LeftOn(nodes_[n]) < LeftOn(nodes_[*best])))
-          best = n;
-      }
-      if (best) {
-        Put(slot, *best);
-        ++*fitted;
-      } else {
-        all = false;
-      }
-    }
-    return all;
-  }
-
-  // Every way, but for those that equal slots and equal nodes make the same. kNotFound: out of steps.
-  PlacementVerdict Exhaustive() {
-    steps_left_ = kSearchStepsMax;
-    if (slots_.size() > kSearchSlotsMax) return PlacementVerdict::kNotFound;
+  // kNotFound: out of steps.
+  PlacementVerdict Run() {
+    if (slots_.size() > kSearchSlotsMax || nodes_.size() > kSearchNodesMax) return PlacementVerdict::kNotFound;
     if (Descend(0, 0)) return PlacementVerdict::kPlaced;
     return steps_left_ > 0 ? PlacementVerdict::kImpossible : PlacementVerdict::kNotFound;
   }
@@ -113,23 +117,37 @@ class Search {
   std::vector<NodeCapacity> nodes_;
   std::vector<int> order_;
   std::vector<SlotPlacement> placed_;
-  int steps_left_ = 0;
+  int steps_left_ = kSearchStepsMax;
 };
-
-Amount FreeOf(const NodeCapacity& node) {
-  return {.milli_cpus = node.total.milli_cpus - node.used_milli_cpus,
-          .memory_bytes = node.total.memory_bytes - node.used_memory_bytes,
-          .devices = FreeDevices(node),
-          .device_kind = node.total.device_kind};
-}
 
 // How many of the kinds of need the node can satisfy: the nearest fit satisfies most.
 auto Nearness(const Amount& need, const NodeCapacity& node) {
-  Amount free = FreeOf(node);
+  Amount free = node.Free();
+  bool kind = need.device_kind.empty() || need.device_kind == node.total.device_kind ||
+              (need.devices == 0 && need.device_shares == 0);
   int satisfied = (free.milli_cpus >= need.milli_cpus) +
                   (need.memory_bytes == 0 || node.total.memory_bytes == 0 || free.memory_bytes >= need.memory_bytes) +
-                  (KindFits(need, node) && free.devices >= need.devices) + KindFits(need, node);
+                  (kind && free.devices >= need.devices) + kind;
   return std::tuple(satisfied, free.devices, free.milli_cpus, free.memory_bytes);
+}
+
+// The nearest of those that have most left of what fits when some of the need is left out.
+const NodeCapacity* NearestFit(const Amount& need, const FreeCapacity& nodes) {
+  const NodeCapacity* nearest = nullptr;
+  for (bool cpus : {true, false}) {
+    for (bool memory : {true, false}) {
+      for (int32_t devices : {need.devices, std::min(need.devices, 1), 0}) {
+        Amount part = need;
+        if (!cpus) part.milli_cpus = 0;
+        if (!memory) part.memory_bytes = 0;
+        part.devices = devices;
+        if (devices == 0) part.device_shares = 0;
+        const NodeCapacity* node = nodes.Emptiest(part);
+        if (node != nullptr && (nearest == nullptr || Nearness(need, *node) > Nearness(need, *nearest))) nearest = node;
+      }
+    }
+  }
+  return nearest;
 }
 
 // The largest free part of one device, for a need of a share.
@@ -139,98 +157,105 @@ std::string SharesText(const NodeCapacity& node) {
   return absl::StrCat(", at most ", free, " of one device");
 }
 
-// Set when this slot alone fits on no node.
-std::optional<std::string> AloneTooLarge(const Slot& slot, const std::vector<NodeCapacity>& nodes) {
-  const NodeCapacity* nearest = nullptr;
-  for (const NodeCapacity& node : nodes) {
-    if (FitsOn(slot.need, node, nullptr)) return std::nullopt;
-    if (nearest == nullptr || Nearness(slot.need, node) > Nearness(slot.need, *nearest)) nearest = &node;
-  }
+std::string AloneTooLarge(const Slot& slot, const FreeCapacity& nodes) {
   std::string text = absl::StrCat(slot.ToString(), " asks for ", slot.need.ToString(), " on one node");
+  const NodeCapacity* nearest = NearestFit(slot.need, nodes);
   if (nearest == nullptr) return absl::StrCat(text, "; there is no node");
-  absl::StrAppend(&text, "; the nearest fit is node ", nearest->node.value(), " with ", FreeOf(*nearest).ToString(),
+  absl::StrAppend(&text, "; the nearest fit is node ", nearest->node.value(), " with ", nearest->Free().ToString(),
                   slot.need.device_shares > 0 ? SharesText(*nearest) : "", " free of ", nearest->total.ToString());
   return text;
 }
 
-std::string TogetherTooLarge(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes, int fitted) {
-  Amount asked, free;
+Amount SumOf(const std::vector<Slot>& slots) {
+  Amount sum;
   for (const Slot& slot : slots) {
-    asked.milli_cpus += slot.need.milli_cpus;
-    asked.memory_bytes += slot.need.memory_bytes;
-    asked.devices += slot.need.devices;
+    sum.milli_cpus += slot.need.milli_cpus;
+    sum.memory_bytes += slot.need.memory_bytes;
+    sum.devices += slot.need.devices;
   }
-  for (const NodeCapacity& node : nodes) {
-    Amount f = FreeOf(node);
-    free.milli_cpus += f.milli_cpus;
-    free.memory_bytes += f.memory_bytes;
-    free.devices += f.devices;
-  }
-  return absl::StrCat("the job asks for ", asked.ToString(), " in ", slots.size(), " places at once; ", nodes.size(),
-                      nodes.size() == 1 ? " node has " : " nodes have ", free.ToString(),
+  return sum;
+}
+
+std::string TogetherTooLarge(const std::vector<Slot>& slots, const FreeCapacity& nodes, int fitted) {
+  return absl::StrCat("the job asks for ", SumOf(slots).ToString(), " in ", slots.size(), " places at once; ",
+                      nodes.size(), nodes.size() == 1 ? " node has " : " nodes have ", nodes.Sum().ToString(),
                       " free, and the nearest fit is ", fitted, " of the ", slots.size(), " places");
+}
+
+// Whether slots that ask for the same do not fit even without the others. Filling node after node with equal slots is
+// the best that can be done with them, so this is a proof.
+bool EqualOnesTooLarge(const std::vector<Slot>& slots, FreeCapacity& nodes) {
+  const std::vector<int> order = LargestFirst(slots);
+  std::vector<SlotPlacement> placed(slots.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && slots[order[end]].need == slots[order[begin]].need) ++end;
+    const std::vector<int> equal(order.begin() + static_cast<long>(begin), order.begin() + static_cast<long>(end));
+    if (Taking(nodes).Greedy(slots, equal, placed) < static_cast<int>(equal.size())) return true;
+  }
+  return false;
+}
+
+// Why not every slot fits, or, after a search, their places.
+PlacementResult ProveOrSearch(const std::vector<Slot>& slots, FreeCapacity& nodes, int fitted) {
+  PlacementResult result{.verdict = PlacementVerdict::kImpossible};
+  const Amount* fits = nullptr;  // What was found to fit last: most slots ask for the same as the one before.
+  for (const Slot& slot : slots) {
+    if (fits != nullptr && slot.need == *fits) continue;
+    if (nodes.Fullest(slot.need) == nullptr) {
+      result.reason = AloneTooLarge(slot, nodes);
+      return result;
+    }
+    fits = &slot.need;
+  }
+  const Amount asked = SumOf(slots), free = nodes.Sum();
+  if (asked.milli_cpus <= free.milli_cpus && asked.devices <= free.devices && !EqualOnesTooLarge(slots, nodes)) {
+    Search search(slots, nodes.size() <= kSearchNodesMax ? nodes.All() : std::vector<NodeCapacity>());
+    result.verdict = nodes.size() <= kSearchNodesMax ? search.Run() : PlacementVerdict::kNotFound;
+    if (result.verdict == PlacementVerdict::kPlaced) {
+      result.placements = search.TakePlacements();
+      return result;
+    }
+  }
+  result.reason = TogetherTooLarge(slots, nodes, fitted);
+  return result;
 }
 
 }  // namespace
 
-PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes) {
-  PlacementResult result;
+PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes) {
   int fitted = 0;
-  if (Search greedy(slots, nodes); greedy.Greedy(&fitted)) {
-    result.placements = greedy.TakePlacements();
-    return result;
-  }
-  for (const Slot& slot : slots) {
-    if (std::optional<std::string> reason = AloneTooLarge(slot, nodes)) {
-      result.verdict = PlacementVerdict::kImpossible;
-      result.reason = *std::move(reason);
+  {
+    PlacementResult result;
+    result.placements.resize(slots.size());
+    Taking taking(nodes);
+    fitted = taking.Greedy(slots, LargestFirst(slots), result.placements);
+    if (fitted == static_cast<int>(slots.size())) {
+      taking.Keep();
       return result;
     }
   }
-  Search search(slots, nodes);
-  result.verdict = search.Exhaustive();
-  if (result.verdict == PlacementVerdict::kPlaced) {
-    result.placements = search.TakePlacements();
-  } else {
-    result.reason = TogetherTooLarge(slots, nodes, fitted);
+  PlacementResult result = ProveOrSearch(slots, nodes, fitted);
+  for (const SlotPlacement& placement : result.placements) {
+    NodeCapacity node = *nodes.Find(placement.node);
+    Take(slots[static_cast<size_t>(placement.slot)].need, placement.devices, node);
+    nodes.Set(std::move(node));
   }
   return result;
 }
 
-bool FitsOn(const Amount& need, const NodeCapacity& node, std::vector<int>* devices) {
-  if (need.milli_cpus > node.total.milli_cpus - node.used_milli_cpus) return false;
-  if (need.memory_bytes > 0 && node.total.memory_bytes > 0 &&
-      need.memory_bytes > node.total.memory_bytes - node.used_memory_bytes) {
-    return false;
+PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes) {
+  PlacementResult result = PlaceAndTake(slots, nodes);
+  for (const SlotPlacement& placement : result.placements) {
+    NodeCapacity node = *nodes.Find(placement.node);
+    GiveBack(slots[static_cast<size_t>(placement.slot)].need, placement.devices, node);
+    nodes.Set(std::move(node));
   }
-  if (need.devices == 0 && need.device_shares == 0) return true;
-  if (!KindFits(need, node)) return false;
-  if (need.devices > 0) {
-    if (FreeDevices(node) < need.devices) return false;
-    for (size_t d = 0; devices != nullptr && static_cast<int>(devices->size()) < need.devices; ++d) {
-      if (node.device_used[d] == 0) devices->push_back(static_cast<int>(d));
-    }
-    return true;
-  }
-  int best = -1;  // The fullest device that has the share.
-  for (size_t d = 0; d < node.device_used.size(); ++d) {
-    bool fits = node.device_used[d] + need.device_shares <= kSharesPerDevice;
-    if (fits && (best < 0 || node.device_used[d] > node.device_used[best])) best = static_cast<int>(d);
-  }
-  if (best >= 0 && devices != nullptr) devices->push_back(best);
-  return best >= 0;
+  return result;
 }
 
-void Take(const Amount& need, const std::vector<int>& devices, NodeCapacity& node) {
-  node.used_milli_cpus += need.milli_cpus;
-  node.used_memory_bytes += need.memory_bytes;
-  for (int d : devices) node.device_used[d] += need.devices > 0 ? kSharesPerDevice : need.device_shares;
-}
-
-void GiveBack(const Amount& need, const std::vector<int>& devices, NodeCapacity& node) {
-  node.used_milli_cpus -= need.milli_cpus;
-  node.used_memory_bytes -= need.memory_bytes;
-  for (int d : devices) node.device_used[d] -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
+PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes) {
+  FreeCapacity all(nodes);
+  return PlaceAndTake(slots, all);
 }
 
 }  // namespace troupe::scheduler

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement: which node and devices each slot gets, as a pure function of a snapshot of the nodes. All slots or none.
+// Placement: which node and devices each slot gets, as a pure function of what nodes have left. All slots or none.
 //
 // A slot lies on one node; whole devices are granted whole, a share lies on one device (0.5 free on each of two devices
-// is not 1.0 and not 0.75). Slots are tried largest first on the fullest node that fits; when that fails, a search
-// with a bounded number of steps decides, so that "cannot fit" is a proof or is not said.
+// is not 1.0 and not 0.75). Slots are tried largest first on the fullest node that fits; when that fails, proofs that
+// cost little and, on few nodes, a search with a bounded number of steps decide, so that "cannot fit" is a proof or is
+// not said.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "runtime/base/ids.h"
+#include "scheduler/core/free_capacity.h"
 #include "scheduler/core/slots.h"
 
 namespace troupe::scheduler {
-
-// What a node has and what of it is taken.
-struct NodeCapacity {
-  NodeId node;
-  Amount total;  // device_shares is 0.
-  int64_t used_milli_cpus = 0;
-  int64_t used_memory_bytes = 0;
-  std::vector<int32_t> device_used;  // Thousandths, by device; its size is total.devices.
-};
 
 struct SlotPlacement {
   int slot = 0;  // Index in the slots asked for.
@@ -31,7 +24,7 @@ struct SlotPlacement {
 
 enum class PlacementVerdict {
   kPlaced,
-  kImpossible,  // Proven for this snapshot.
+  kImpossible,  // Proven for these nodes.
   kNotFound,    // The search gave up; it may be possible.
 };
 
@@ -41,14 +34,11 @@ struct PlacementResult {
   std::string reason;  // Why not: what asks for what, and the nearest fit. A sentence without a stop.
 };
 
-// Finds a place for every slot. `nodes` need no order; equal inputs give equal results.
+// Finds a place for every slot and takes it; takes nothing unless all have one. Equal inputs give equal results.
+PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes);
+// The same, but `nodes` is as before when it returns.
+PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes);
+// On a snapshot of the nodes, in any order.
 PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes);
-
-// Whether one slot fits; fills the devices it would get.
-bool FitsOn(const Amount& need, const NodeCapacity& node, std::vector<int>* devices);
-
-// Takes or gives back what `placement` holds. Requires: it fits, or was taken.
-void Take(const Amount& need, const std::vector<int>& devices, NodeCapacity& node);
-void GiveBack(const Amount& need, const std::vector<int>& devices, NodeCapacity& node);
 
 }  // namespace troupe::scheduler

@@ -99,6 +99,8 @@ void SimHead::Step(const scheduler::Event& event) {
     }
     Check(before);
   }
+  const std::string stale = cluster_->StaleIndex();
+  Require(stale.empty(), stale);
   records_since_snapshot_ += static_cast<int64_t>(result.records.size());
   std::vector<scheduler::Action> at_once;
   if (decisions_in_flight_ == 0) {
