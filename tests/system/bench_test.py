@@ -49,6 +49,19 @@ ACTOR = {
     "bare_grpc_argument_1MiB_pipelined": ("GB/s", True, False),
 }
 
+SCHEDULER = {
+    "placements_100_nodes": ("/s", False, True),
+    "placements_1000_nodes": ("/s", True, True),
+    "placements_10000_nodes": ("/s", True, True),
+    "placement_slowest_in_100": ("ms", False, True),
+    "lives_10000_nodes": ("/s", False, False),
+    "wait_100_nodes": ("us", False, False),
+    "wait_1000_nodes": ("us", False, False),
+    "wait_10000_nodes": ("us", False, False),
+    "gang_of_1000_replaced": ("ms", False, True),
+    "scheduler_memory": ("MiB", False, True),
+}
+
 OBJECTS = {
     "put_64MiB": ("GB/s", True, True),
     "put_1MiB": ("GB/s", True, False),
@@ -100,6 +113,9 @@ class BenchTest(SystemTest):
 
     def test_every_work_of_objects_is_measured(self):
         self.check("objects", OBJECTS)
+
+    def test_every_work_of_the_scheduler_is_measured(self):
+        self.check("scheduler", SCHEDULER, "--simulate")
 
     def test_a_table_shows_what_was_asked_for(self):
         lines = self.bench("actor", "--quick", "--only", "local_call,program", "--repeats", "3").splitlines()

@@ -64,7 +64,8 @@ int RunBench(const std::string& what, const BenchOptions& options) {
   static const std::map<std::string, std::vector<Measure>> kMeasures = {
       // The footprint first: its cluster is to be alone.
       {"actor", {MeasureFootprint, MeasureLives, MeasureGangs, MeasureLocal, MeasureCalls, MeasureGrpc}},
-      {"objects", {MeasureObjects}}};
+      {"objects", {MeasureObjects}},
+      {"scheduler", {MeasureScheduler, MeasureGangs}}};
   TuneMalloc();
   absl::StatusOr<std::unique_ptr<Bench>> bench = Bench::Start(options);
   if (!bench.ok()) {
@@ -73,7 +74,9 @@ int RunBench(const std::string& what, const BenchOptions& options) {
   }
   Meter meter(options.meter);
   if (!options.meter.json) std::cout << Machine::Describe() << std::endl;
-  for (Measure measure : kMeasures.at(what)) measure(**bench, meter);
+  for (Measure measure : kMeasures.at(what)) {
+    if (!options.simulate || measure == MeasureScheduler) measure(**bench, meter);
+  }
   if (meter.measured() + meter.failed() == 0) {
     std::cerr << "troupe: no work of 'bench " << what
               << "' begins with what --only names; docs/benchmarks.md lists them, and "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `troupe bench`. actor: calls within a process and between two, over each transport, with small and large arguments;
 // starts, deaths and restarts of actors; what an idle cluster, an actor and the program cost. objects: put, got and
-// passed between processes.
+// passed between processes. scheduler: decisions on thousands of simulated nodes, and gangs through a head and its
+// disk.
 #pragma once
 
 #include <memory>
@@ -19,8 +20,8 @@
 
 namespace troupe::bench {
 
-// Measures and prints; while this process has one thread. `what`: "actor" or "objects". The exit status: 0, or 1 when
-// something could not be measured.
+// Measures and prints; while this process has one thread. `what`: "actor", "objects" or "scheduler". The exit status:
+// 0, or 1 when something could not be measured.
 int RunBench(const std::string& what, const BenchOptions& options);
 
 // Holds a head and a node that have nothing to do until stdin is closed; for the figures of an idle cluster.
@@ -61,6 +62,7 @@ void MeasureLocal(Bench& bench, Meter& meter);      // local_works.cc
 void MeasureLives(Bench& bench, Meter& meter);      // life_works.cc
 void MeasureGangs(Bench& bench, Meter& meter);      // gang_works.cc
 void MeasureObjects(Bench& bench, Meter& meter);    // object_works.cc
+void MeasureScheduler(Bench& bench, Meter& meter);  // scheduler_works.cc
 void MeasureFootprint(Bench& bench, Meter& meter);  // footprint_works.cc
 
 }  // namespace troupe::bench

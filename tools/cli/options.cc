@@ -177,11 +177,16 @@ class Grammar {
 
   void AddBench() {
     bench::BenchOptions& b = options_.bench;
-    CLI::App* command = Command("bench", "Measure actors and objects beside what this machine itself can do.",
-                                "troupe bench actor --only call --seconds 3");
-    command->add_option("WHAT", options_.target, "actor or objects (idle: only holds an idle cluster until stdin ends)")
+    CLI::App* command =
+        Command("bench", "Measure actors, objects and the scheduler beside what this machine itself can do.",
+                "troupe bench actor --only call --seconds 3");
+    command
+        ->add_option("WHAT", options_.target,
+                     "actor, objects or scheduler (idle: only holds an idle cluster until stdin ends)")
         ->required()
-        ->check(CLI::IsMember({"actor", "objects", "idle"}));
+        ->check(CLI::IsMember({"actor", "objects", "scheduler", "idle"}));
+    command->add_flag("--simulate", b.simulate,
+                      "scheduler: only its decisions on simulated nodes, up to 10,000, without its disk");
     command->add_flag("--json", b.meter.json, "one object a line instead of a table (also -o json)");
     command
         ->add_option_function<std::string>(
