@@ -96,6 +96,12 @@ void ClusterState::Apply(const v1::Record& record) {
     case v1::Record::kNodeForgotten:
       nodes_.erase(NodeId(record.node_forgotten().node_id()));
       return;
+    case v1::Record::kRoleScaled:
+    case v1::Record::kGroupRestarting:
+    case v1::Record::kNodeDrained:
+    case v1::Record::kDeviceQuarantined:
+    case v1::Record::kQueueSet:
+    case v1::Record::kReplicaMoving:
     case v1::Record::RECORD_NOT_SET:
       break;
   }
