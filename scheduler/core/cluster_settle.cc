@@ -143,46 +143,6 @@ void Cluster::Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlo
   job_views_.insert(job.id);
 }
 
-// Jobs that lost slots before jobs that never had any, each in the order of submission. A later one may pass an earlier
-// one that does not fit now (reservations come with queues).
-void Cluster::PlaceWaiting() {
-  RefreshFree();
-  std::vector<std::pair<std::pair<bool, uint64_t>, const JobRecord*>> order;
-  for (const JobId& id : waiting_) {
-    const JobRecord* job = state_.FindJob(id);
-    order.push_back({{!job->lacks_slots(), job->submitted.order()}, job});
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<JobId> half_lost, blocked;
-  std::map<std::string, std::string>
-      in_vain;  // Why, by demand: what does not fit once does not fit again in this pass.
-  for (const auto& [rank, job] : order) {
-    bool lost_some = !rank.first;
-    JobSoft& soft = jobs_[job->id];
-    const bool tell = soft.reason.empty() || blocked.size() < kReasonsToldMax;
-    if (auto same = in_vain.find(soft.demand); !lost_some && same != in_vain.end()) {
-      if (tell) Wait(*job, same->second);
-    } else if (TryPlace(*job, tell)) {
-      waiting_.erase(job->id);
-      dirty_.insert(job->id);
-      continue;
-    } else if (!lost_some) {
-      if (soft.demand.empty()) {
-        for (const Slot& slot : job->slots)
-          absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
-      }
-      in_vain.emplace(soft.demand, soft.reason);
-    }
-    (lost_some ? half_lost : blocked).push_back(job->id);
-  }
-  if (half_lost.empty()) return;
-  for (const auto& [id, job] : state_.jobs()) {
-    if (job.phase == v1::StoredJob::REQUEUEING) return;  // One decision at a time: this one may be enough.
-  }
-  const std::vector<NodeCapacity> nodes = free_.All();
-  if (!SendBackHalfLost(half_lost, nodes)) SendBackForWaiting(blocked, half_lost, nodes);
-}
-
 // `tell`: its reason is wanted when it does not fit.
 bool Cluster::TryPlace(const JobRecord& job, bool tell) {
   std::vector<Slot> lacking;
@@ -226,73 +186,6 @@ void Cluster::Wait(const JobRecord& job, const std::string& reason) {
   Log(job, "waiting", reason);
   job_views_.insert(job.id);
   soft.reason = reason;
-}
-
-// A job that lost a part may not fit again because of where its other part lies, or because another job that lost a
-// part holds what it needs, and the other way round. Then jobs go back to the queue as a whole: first the
-// job itself, then the youngest others, as few as help.
-bool Cluster::SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes) {
-  for (const JobId& wanting : half_lost) {
-    if (SendBackFor(wanting, {wanting}, nodes)) return true;
-    std::vector<JobId> others;
-    for (auto other = half_lost.rbegin(); other != half_lost.rend(); ++other) {
-      if (*other == wanting) continue;
-      others.push_back(*other);
-      if (SendBackFor(wanting, others, nodes)) return true;
-    }
-    if (others.empty()) continue;
-    others.push_back(wanting);
-    if (SendBackFor(wanting, others, nodes)) return true;
-  }
-  return false;
-}
-
-// What is left of a job that cannot be made whole does not hold others up for ever.
-void Cluster::SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
-                                 const std::vector<NodeCapacity>& nodes) {
-  std::vector<JobId> impatient;
-  for (auto id = half_lost.rbegin(); id != half_lost.rend(); ++id) {
-    int64_t since = jobs_.at(*id).lacks_since_ms;
-    if (since > 0 && ClusterMs() >= since + kHalfLostPatienceMs) impatient.push_back(*id);
-  }
-  for (const JobId& wanting : blocked) {
-    for (size_t count = 1; count <= impatient.size(); ++count) {
-      if (SendBackFor(wanting, {impatient.begin(), impatient.begin() + static_cast<std::ptrdiff_t>(count)}, nodes))
-        return;
-    }
-  }
-}
-
-// Whether `wanting` fits when the jobs of `given_up` give back what they hold; then they are sent back.
-bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes) {
-  for (const JobId& id : given_up) {
-    const JobRecord& holder = *state_.FindJob(id);
-    for (size_t i = 0; i < holder.slots.size(); ++i) {
-      auto node = std::find_if(nodes.begin(), nodes.end(),
-                               [&](const NodeCapacity& n) { return n.node == holder.placed[i].node; });
-      if (node != nodes.end()) GiveBack(holder.slots[i].need, holder.placed[i].devices, *node);
-    }
-  }
-  const JobRecord& job = *state_.FindJob(wanting);
-  bool as_a_whole = std::find(given_up.begin(), given_up.end(), wanting) != given_up.end();
-  std::vector<Slot> wanted;
-  for (size_t i = 0; i < job.slots.size(); ++i) {
-    if (as_a_whole ? job.unfinished(i) : job.wants_place(i)) wanted.push_back(job.slots[i]);
-  }
-  if (Place(wanted, nodes).verdict != PlacementVerdict::kPlaced) return false;
-  for (const JobId& id : given_up) {
-    std::string reason =
-        id == wanting ? std::string("it lost workers with a node and fits again only when all of it is placed anew")
-                      : absl::StrCat("it lost workers with a node and holds what job ", wanting.value(), " needs");
-    v1::Record record;
-    record.mutable_job_requeueing()->set_job_id(id.value());
-    record.mutable_job_requeueing()->set_reason(reason);
-    Commit(std::move(record));
-    Log(*state_.FindJob(id), "requeueing", reason);
-    dirty_.insert(id);
-    job_views_.insert(id);
-  }
-  return true;
 }
 
 void Cluster::NodeChanged(const NodeId& id) {
