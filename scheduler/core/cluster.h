@@ -30,6 +30,8 @@ inline constexpr uint32_t kNodeProtocolVersion = 2;
 // A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
+// The longest that a job may take to reach a safe point before it is sent back as it is.
+inline constexpr int64_t kRequeueGraceMsMax = 60 * 60 * 1000;
 // Waiting jobs whose reason is told anew each time when places were looked for; those behind them keep what was told.
 inline constexpr size_t kReasonsToldMax = 100;
 inline constexpr size_t kCancelsWaitingMax =
@@ -137,6 +139,11 @@ class Cluster {
   void PlaceWaiting();
   bool TryPlace(const JobRecord& job, bool tell);
   void Wait(const JobRecord& job, const std::string& reason);
+  // The job gives up its places, now or when its controller has checkpointed (at most `grace_ms` later), and waits in
+  // its queue. Jobs that stop anyway are left alone.
+  void Requeue(const JobRecord& job, const std::string& reason);
+  void RequeueAfterCheckpoint(const JobRecord& job, const std::string& reason, int64_t grace_ms);
+  bool Later(int64_t at_ms, const JobId& id);
   void NodeChanged(const NodeId& id);
   void RefreshFree();
   bool SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);

@@ -159,7 +159,7 @@ void Cluster::On(const CancelJob& event) {
 void Cluster::On(const StopJob& event) {
   const JobRecord* job = FindOrAnswer(event.call, event.job_id);
   if (job == nullptr) return;
-  bool asked = job->stop_requested || job->phase == v1::StoredJob::ENDING || job->ended();
+  bool asked = (job->stop_requested() && !job->stop.requeue()) || job->phase == v1::StoredJob::ENDING || job->ended();
   if (!asked && (job->phase != v1::StoredJob::PLACED || !job->has_controller())) {
     EndJob(*job, v1::JOB_CANCELLED, "stopped while it waited for its place");
   } else if (!asked) {
@@ -195,7 +195,10 @@ void Cluster::On(const FinishJob& event) {
                   job->ending.finished_by() == request.controller().incarnation();
   if (repeated) return Reply(event.call, absl::OkStatus());
   if (absl::Status status = CheckController(request.controller()); !status.ok()) return Reply(event.call, status);
-  if (job->phase != v1::StoredJob::ENDING) {
+  bool goes_back = request.interrupted() && (job->stop.requeue() || job->phase == v1::StoredJob::REQUEUEING);
+  if (goes_back && job->phase == v1::StoredJob::PLACED) {
+    Requeue(*job, job->stop.reason());
+  } else if (!goes_back && job->phase != v1::StoredJob::ENDING) {
     v1::JobState state = request.interrupted() ? v1::JOB_CANCELLED
                          : request.succeeded() ? v1::JOB_SUCCEEDED
                                                : v1::JOB_FAILED;

@@ -103,15 +103,34 @@ bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_
     std::string reason =
         id == wanting ? std::string("it lost workers with a node and fits again only when all of it is placed anew")
                       : absl::StrCat("it lost workers with a node and holds what job ", wanting.value(), " needs");
-    v1::Record record;
-    record.mutable_job_requeueing()->set_job_id(id.value());
-    record.mutable_job_requeueing()->set_reason(reason);
-    Commit(std::move(record));
-    Log(*state_.FindJob(id), "requeueing", reason);
-    dirty_.insert(id);
-    job_views_.insert(id);
+    Requeue(*state_.FindJob(id), reason);
   }
   return true;
+}
+
+void Cluster::Requeue(const JobRecord& job, const std::string& reason) {
+  v1::Record record;
+  record.mutable_job_requeueing()->set_job_id(job.id.value());
+  record.mutable_job_requeueing()->set_reason(reason);
+  Commit(std::move(record));
+  Log(job, "requeueing", reason);
+  dirty_.insert(job.id);
+  job_views_.insert(job.id);
+}
+
+void Cluster::RequeueAfterCheckpoint(const JobRecord& job, const std::string& reason, int64_t grace_ms) {
+  if (job.phase != v1::StoredJob::PLACED || job.stop_requested()) return;
+  if (!job.has_controller()) return Requeue(job, reason);
+  v1::Record record;
+  v1::JobStopRequested& stop = *record.mutable_job_stop_requested();
+  stop.set_job_id(job.id.value());
+  stop.set_requeue(true);
+  stop.set_reason(reason);
+  stop.set_deadline_at_ms(ClusterMs() + std::clamp(grace_ms, int64_t{1}, kRequeueGraceMsMax));
+  Commit(std::move(record));
+  Log(job, "requeue_requested", absl::StrCat("the controller was asked to checkpoint and stop: ", reason));
+  dirty_.insert(job.id);
+  job_views_.insert(job.id);
 }
 
 }  // namespace troupe::scheduler

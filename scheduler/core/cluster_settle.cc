@@ -56,9 +56,19 @@ void Cluster::SettleJob(const JobId& id) {
   }
   NoticeLack(*job);
   if (job->phase != v1::StoredJob::PLACED) return;
+  if (job->stop.requeue() && !Later(job->stop.deadline_at_ms(), id)) {
+    return Requeue(*job, absl::StrCat(job->stop.reason(), "; it did not reach a safe point in time"));
+  }
   bool done = std::all_of(job->replicas.begin(), job->replicas.end(), [](const auto& r) { return r.second.done; });
   if (done) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
   GrantWorkers(*job);
+}
+
+// Whether that cluster time is still to come; then the job is settled again when it has.
+bool Cluster::Later(int64_t at_ms, const JobId& id) {
+  if (at_ms <= ClusterMs()) return false;
+  timers_.insert({at_ms, id});
+  return true;
 }
 
 void Cluster::NoticeLack(const JobRecord& job) {
@@ -102,10 +112,7 @@ void Cluster::GrantWorkers(const JobRecord& job) {
     for (const ReplicaKey& key : job.slots[i].members) {
       const Replica& replica = job.replicas.at(key);
       if (replica.live || replica.done) continue;
-      if (replica.restart_at_ms > ClusterMs()) {
-        timers_.insert({replica.restart_at_ms, job.id});
-        continue;
-      }
+      if (Later(replica.restart_at_ms, job.id)) continue;
       Grant(job, key, slot);
     }
   }

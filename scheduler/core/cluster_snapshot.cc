@@ -39,7 +39,11 @@ v1::StoredJob ToStored(const JobRecord& job) {
   v1::StoredJob stored;
   *stored.mutable_submitted() = job.submitted;
   stored.set_phase(job.phase);
-  stored.set_stop_requested(job.stop_requested);
+  if (job.stop_requested()) *stored.mutable_stop() = job.stop;
+  stored.set_placed_at_ms(job.placed_at_ms);
+  stored.set_ended_at_ms(job.ended_at_ms);
+  stored.set_retries(job.retries);
+  stored.set_earliest_at_ms(job.earliest_at_ms);
   if (job.phase == v1::StoredJob::ENDING || job.ended()) *stored.mutable_ending() = job.ending;
   stored.set_ended_unix_ms(job.ended_unix_ms);
   for (size_t i = 0; i < job.placed.size(); ++i) {
@@ -71,6 +75,7 @@ v1::ClusterSnapshot ClusterState::ToSnapshot() const {
     stored->set_end_reason(node.end_reason);
   }
   for (const auto& [id, job] : jobs_) *snapshot.add_jobs() = ToStored(job);
+  for (const auto& [name, queue] : queues_) *snapshot.add_queues() = queue;
   return snapshot;
 }
 
@@ -86,15 +91,22 @@ ClusterState ClusterState::FromSnapshot(const v1::ClusterSnapshot& snapshot) {
     state.ApplySubmitted(stored.submitted());
     JobRecord& job = state.jobs_.at(JobId(stored.submitted().job_id()));
     job.phase = stored.phase();
-    job.stop_requested = stored.stop_requested();
+    job.stop = stored.stop();
+    if (stored.stop_requested()) job.stop.set_job_id(job.id.value());
+    job.placed_at_ms = stored.placed_at_ms();
+    job.ended_at_ms = stored.ended_at_ms();
+    job.retries = stored.retries();
+    job.earliest_at_ms = stored.earliest_at_ms();
     job.ending = stored.ending();
     job.ended_unix_ms = stored.ended_unix_ms();
     for (const v1::SlotPlaced& slot : stored.slots()) state.Place(job, slot);
+    if (job.placed_at_ms != 0) ++state.queue_use_[job.queue()].jobs;
     for (const v1::StoredReplica& replica : stored.replicas()) {
       job.replicas[{replica.role(), replica.replica()}] = FromStored(replica);
       job.live += replica.live();
     }
   }
+  for (const v1::Queue& queue : snapshot.queues()) state.queues_[queue.name()] = queue;
   state.term_ = snapshot.term();
   state.at_ms_ = snapshot.at_ms();
   state.last_order_ = snapshot.last_order();

@@ -18,6 +18,11 @@ bool JobRecord::has_controller() const {
                      [](const v1::RoleSpec& role) { return role.role() == "controller"; });
 }
 
+const std::string& JobRecord::queue() const {
+  static const std::string kDefault = kDefaultQueue;
+  return spec().queue().empty() ? kDefault : spec().queue();
+}
+
 bool JobRecord::unfinished(size_t slot) const {
   return std::any_of(slots[slot].members.begin(), slots[slot].members.end(),
                      [&](const ReplicaKey& key) { return !replicas.at(key).done; });
@@ -50,7 +55,7 @@ void ClusterState::Apply(const v1::Record& record) {
     case v1::Record::kJobSubmitted:
       return ApplySubmitted(record.job_submitted());
     case v1::Record::kJobPlaced:
-      return ApplyPlaced(record.job_placed());
+      return ApplyPlaced(record.job_placed(), record.at_ms());
     case v1::Record::kWorkerGranted:
       return ApplyGranted(record.worker_granted());
     case v1::Record::kWorkerExitRecorded:
@@ -60,7 +65,7 @@ void ClusterState::Apply(const v1::Record& record) {
     case v1::Record::kNodeEnded:
       return ApplyNodeEnded(record.node_ended());
     case v1::Record::kJobStopRequested:
-      Job(record.job_stop_requested().job_id()).stop_requested = true;
+      Job(record.job_stop_requested().job_id()).stop = record.job_stop_requested();
       return;
     case v1::Record::kJobEnding:
       return ApplyEnding(record.job_ending());
@@ -70,22 +75,13 @@ void ClusterState::Apply(const v1::Record& record) {
       ReleaseSlots(job);
       job.phase = v1::StoredJob::ENDED;
       job.ended_unix_ms = record.job_ended().ended_unix_ms();
+      job.ended_at_ms = record.at_ms();
       return;
     }
-    case v1::Record::kJobRequeueing: {
-      JobRecord& job = Job(record.job_requeueing().job_id());
-      TROUPE_CHECK(job.phase == v1::StoredJob::PLACED, "JOB-3: only a placed job is sent back to the queue");
-      job.phase = v1::StoredJob::REQUEUEING;
-      job.requeue_reason = record.job_requeueing().reason();
-      return;
-    }
-    case v1::Record::kJobRequeued: {
-      JobRecord& job = Job(record.job_requeued().job_id());
-      TROUPE_CHECK(job.phase == v1::StoredJob::REQUEUEING && job.live == 0, "JOB-1: a waiting job has no live worker");
-      ReleaseSlots(job);
-      job.phase = v1::StoredJob::WAITING;
-      return;
-    }
+    case v1::Record::kJobRequeueing:
+      return ApplyRequeueing(record.job_requeueing());
+    case v1::Record::kJobRequeued:
+      return ApplyRequeued(Job(record.job_requeued().job_id()));
     case v1::Record::kJobForgotten: {
       const JobRecord& job = Job(record.job_forgotten().job_id());
       TROUPE_CHECK(job.ended(), "END-2: only an ended job is forgotten");
@@ -93,6 +89,9 @@ void ClusterState::Apply(const v1::Record& record) {
       jobs_.erase(JobId(record.job_forgotten().job_id()));
       return;
     }
+    case v1::Record::kQueueSet:
+      queues_[record.queue_set().queue().name()] = record.queue_set().queue();
+      return;
     case v1::Record::kNodeForgotten:
       nodes_.erase(NodeId(record.node_forgotten().node_id()));
       return;
@@ -100,7 +99,6 @@ void ClusterState::Apply(const v1::Record& record) {
     case v1::Record::kGroupRestarting:
     case v1::Record::kNodeDrained:
     case v1::Record::kDeviceQuarantined:
-    case v1::Record::kQueueSet:
     case v1::Record::kReplicaMoving:
     case v1::Record::RECORD_NOT_SET:
       break;
@@ -146,10 +144,14 @@ void ClusterState::ApplySubmitted(const v1::JobSubmitted& record) {
   jobs_.emplace(id, std::move(job));
 }
 
-void ClusterState::ApplyPlaced(const v1::JobPlaced& record) {
+void ClusterState::ApplyPlaced(const v1::JobPlaced& record, int64_t at_ms) {
   JobRecord& job = Job(record.job_id());
   TROUPE_CHECK(job.phase == v1::StoredJob::WAITING || job.lacks_slots(), "JOB-1: only what lacks slots is placed");
   for (const v1::SlotPlaced& slot : record.slots()) Place(job, slot);
+  if (job.phase == v1::StoredJob::WAITING) {
+    job.placed_at_ms = std::max<int64_t>(at_ms, 1);
+    ++queue_use_[job.queue()].jobs;
+  }
   job.phase = v1::StoredJob::PLACED;
   TROUPE_CHECK(!job.lacks_slots(), "JOB-1: a job is placed with all its slots or not at all");
 }
@@ -169,24 +171,32 @@ void ClusterState::Place(JobRecord& job, const v1::SlotPlaced& slot) {
     TROUPE_CHECK(used <= kSharesPerDevice, "DEV-1: a device (its share) has at most one live owner");
   }
   node.jobs.insert(job.id);
+  queue_use_[job.queue()].Add(need, 1);
+}
+
+// Its node goes on listing the job: it may hold another slot there.
+void ClusterState::ReleaseSlot(JobRecord& job, size_t slot) {
+  PlacedSlot& placed = job.placed[slot];
+  NodeRecord& node = nodes_[placed.node];
+  const Amount& need = job.slots[slot].need;
+  node.used_milli_cpus -= need.milli_cpus;
+  node.used_memory_bytes -= need.memory_bytes;
+  for (int device : placed.devices) {
+    int32_t& used = node.device_used[device];
+    used -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
+    if (used == 0) node.device_used.erase(device);
+  }
+  queue_use_[job.queue()].Add(need, -1);
+  placed = {};
 }
 
 void ClusterState::ReleaseSlots(JobRecord& job) {
   for (size_t i = 0; i < job.placed.size(); ++i) {
-    PlacedSlot& placed = job.placed[i];
-    if (!placed.placed()) continue;
-    NodeRecord& node = nodes_[placed.node];
-    const Amount& need = job.slots[i].need;
-    node.used_milli_cpus -= need.milli_cpus;
-    node.used_memory_bytes -= need.memory_bytes;
-    for (int device : placed.devices) {
-      int32_t& used = node.device_used[device];
-      used -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
-      if (used == 0) node.device_used.erase(device);
-    }
-    node.jobs.erase(job.id);
-    placed = {};
+    if (!job.placed[i].placed()) continue;
+    nodes_[job.placed[i].node].jobs.erase(job.id);
+    ReleaseSlot(job, i);
   }
+  if (std::exchange(job.placed_at_ms, 0) != 0) --queue_use_[job.queue()].jobs;
 }
 
 void ClusterState::ApplyGranted(const v1::WorkerGranted& record) {
@@ -229,8 +239,9 @@ void ClusterState::ApplyNodeEnded(const v1::NodeEnded& record) {
   NodeRecord& node = nodes_[NodeId(record.node_id())];
   TROUPE_CHECK(!node.ended && node.incarnation == record.node_incarnation(), "INC-4: the living one ends, once");
   for (const JobId& id : node.jobs) {
-    for (PlacedSlot& placed : jobs_.at(id).placed) {
-      if (placed.node.value() == record.node_id()) placed = {};
+    JobRecord& job = jobs_.at(id);
+    for (size_t i = 0; i < job.placed.size(); ++i) {
+      if (job.placed[i].node.value() == record.node_id()) ReleaseSlot(job, i);
     }
   }
   uint64_t incarnation = node.incarnation;
@@ -245,6 +256,33 @@ void ClusterState::ApplyEnding(const v1::JobEnding& record) {
   TROUPE_CHECK(job.phase != v1::StoredJob::ENDING && !job.ended(), "END-3: the end of a job is decided once");
   job.ending = record;
   job.phase = v1::StoredJob::ENDING;
+}
+
+void ClusterState::ApplyRequeueing(const v1::JobRequeueing& record) {
+  JobRecord& job = Job(record.job_id());
+  TROUPE_CHECK(job.phase == v1::StoredJob::PLACED, "JOB-3: only a placed job is sent back to the queue");
+  job.phase = v1::StoredJob::REQUEUEING;
+  job.requeue_reason = record.reason();
+  job.earliest_at_ms = record.earliest_at_ms();
+  if (!record.failed()) return;
+  ++job.retries;
+  for (auto& [key, replica] : job.replicas) {
+    replica.failure_ms.clear();
+    replica.out_of_memory_ms = 0;
+  }
+}
+
+void ClusterState::ApplyRequeued(JobRecord& job) {
+  TROUPE_CHECK(job.phase == v1::StoredJob::REQUEUEING && job.live == 0, "JOB-1: a waiting job has no live worker");
+  ReleaseSlots(job);
+  job.phase = v1::StoredJob::WAITING;
+  job.stop.Clear();
+}
+
+const QueueUse& ClusterState::UseOfQueue(const std::string& name) const {
+  static const QueueUse kNone;
+  auto it = queue_use_.find(name);
+  return it == queue_use_.end() ? kNone : it->second;
 }
 
 JobRecord& ClusterState::Job(const std::string& id) {

@@ -11,6 +11,7 @@
 
 #include "runtime/base/ids.h"
 #include "scheduler/core/placement.h"
+#include "scheduler/core/queue_order.h"
 #include "scheduler/core/slots.h"
 #include "troupe/v1/store.pb.h"
 
@@ -43,9 +44,13 @@ struct JobRecord {
   JobId id;
   v1::JobSubmitted submitted;
   JobPhase phase = v1::StoredJob::WAITING;
-  bool stop_requested = false;
-  v1::JobEnding ending;  // From phase ENDING on.
+  v1::JobStopRequested stop;  // The last request, without job_id unless there is one.
+  v1::JobEnding ending;       // From phase ENDING on.
   int64_t ended_unix_ms = 0;
+  int64_t placed_at_ms = 0;        // Cluster time since when it holds places; 0: it does not.
+  int64_t ended_at_ms = 0;         // Cluster time; 0: it has not.
+  int64_t earliest_at_ms = 0;      // It is not placed before.
+  int retries = 0;                 // Attempts that failed.
   std::vector<Slot> slots;         // SlotsOf(spec)
   std::vector<PlacedSlot> placed;  // By slot.
   std::map<ReplicaKey, Replica> replicas;
@@ -53,8 +58,10 @@ struct JobRecord {
   std::string requeue_reason;  // Soft: why it was sent back; for people.
 
   const v1::JobSpec& spec() const { return submitted.spec(); }
+  const std::string& queue() const;  // The default one by its name.
   bool has_controller() const;
   bool ended() const { return phase == v1::StoredJob::ENDED; }
+  bool stop_requested() const { return !stop.job_id().empty(); }
   // Its workers are to be stopped.
   bool stopping() const { return phase == v1::StoredJob::ENDING || phase == v1::StoredJob::REQUEUEING; }
   // A member of the slot has work left.
@@ -94,19 +101,26 @@ class ClusterState {
   const std::map<NodeId, NodeRecord>& nodes() const { return nodes_; }
   const JobRecord* FindJob(const JobId& id) const;
   const NodeRecord* FindNode(const NodeId& id) const;
+  // By name; the default one is always there.
+  const std::map<std::string, v1::Queue>& queues() const { return queues_; }
+  // What its jobs hold (QUEUE-1).
+  const QueueUse& UseOfQueue(const std::string& name) const;
   const Replica* FindReplica(const ActorPath& path) const;
   // The job of a request id; nullptr when none.
   const JobRecord* FindRequest(const std::string& request_id) const;
 
  private:
   void ApplySubmitted(const v1::JobSubmitted& record);
-  void ApplyPlaced(const v1::JobPlaced& record);
+  void ApplyPlaced(const v1::JobPlaced& record, int64_t at_ms);
   void ApplyGranted(const v1::WorkerGranted& record);
   void ApplyExit(const v1::WorkerExitRecorded& record, int64_t at_ms);
   void ApplyNodeGranted(const v1::NodeGranted& record);
   void ApplyNodeEnded(const v1::NodeEnded& record);
   void ApplyEnding(const v1::JobEnding& record);
+  void ApplyRequeueing(const v1::JobRequeueing& record);
+  void ApplyRequeued(JobRecord& job);
   void Place(JobRecord& job, const v1::SlotPlaced& slot);
+  void ReleaseSlot(JobRecord& job, size_t slot);
   void ReleaseSlots(JobRecord& job);
   JobRecord& Job(const std::string& id);
 
@@ -117,6 +131,8 @@ class ClusterState {
   std::map<JobId, JobRecord> jobs_;
   std::map<NodeId, NodeRecord> nodes_;
   std::map<std::string, JobId> requests_;
+  std::map<std::string, v1::Queue> queues_ = {{kDefaultQueue, DefaultQueue()}};
+  std::map<std::string, QueueUse> queue_use_;
 };
 
 }  // namespace troupe::scheduler

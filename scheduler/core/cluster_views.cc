@@ -60,7 +60,8 @@ v1::Job Cluster::JobView(const JobRecord& job) const {
   view.set_ended_unix_ms(job.ended_unix_ms);
   if (soft.progress) *view.mutable_progress() = *soft.progress;
   view.set_summary_json(job.ending.summary_json());
-  view.set_stop_requested(job.stop_requested);
+  view.set_stop_requested(job.stop_requested());
+  view.set_retries(job.retries);
   view.set_interrupted(job.ending.interrupted());
   view.set_error_code(job.ending.error_code());
   return view;

@@ -15,10 +15,12 @@ struct Use {
   std::map<int, int32_t> devices;
 };
 
-void AddUse(const JobRecord& job, std::map<NodeId, Use>& uses) {
+void AddUse(const JobRecord& job, std::map<NodeId, Use>& uses, std::map<std::string, QueueUse>& queues) {
+  if (job.placed_at_ms != 0) ++queues[job.queue()].jobs;
   for (size_t i = 0; i < job.slots.size(); ++i) {
     if (!job.placed[i].placed()) continue;
     const Amount& need = job.slots[i].need;
+    queues[job.queue()].Add(need, 1);
     Use& use = uses[job.placed[i].node];
     use.milli_cpus += need.milli_cpus;
     use.memory_bytes += need.memory_bytes;
@@ -58,10 +60,15 @@ void CheckWorkers(const ClusterState& state, const JobRecord& job, std::vector<s
 std::vector<std::string> BrokenInvariants(const ClusterState& state) {
   std::vector<std::string> broken;
   std::map<NodeId, Use> uses;
+  std::map<std::string, QueueUse> queues;
   for (const auto& [id, job] : state.jobs()) {
     CheckJob(job, broken);
     CheckWorkers(state, job, broken);
-    AddUse(job, uses);
+    AddUse(job, uses, queues);
+  }
+  for (const auto& [name, queue] : state.queues()) {
+    if (queues[name] != state.UseOfQueue(name))
+      broken.push_back("QUEUE-1: a queue's use is what its jobs hold: " + name);
   }
   for (const auto& [id, node] : state.nodes()) {
     const Use& use = uses[id];

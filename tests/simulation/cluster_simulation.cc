@@ -186,7 +186,7 @@ void ClusterSimulation::Work(const std::string& node, const ActorLife& life, Mon
   sim_.After(std::min(absl::Seconds(1), until - sim_.now()), [this, node, life, until] {
     if (!FindNode(node)->IsAlive(life)) return;
     const scheduler::JobRecord* job = head_.durable().FindJob(life.path.job);
-    if (job != nullptr && job->stop_requested && life.path.role == "controller") return Finish(node, life, true);
+    if (job != nullptr && job->stop_requested() && life.path.role == "controller") return Finish(node, life, true);
     if (sim_.now() < until) return Work(node, life, until);
     if (life.path.role == "controller") return Finish(node, life, false);
     FindNode(node)->Exit(life, v1::ExitCause::EXITED, faults_on_ && sim_.Chance(10) ? 3 : 0);
