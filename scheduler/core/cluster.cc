@@ -53,10 +53,15 @@ Monotonic Cluster::NextWake() const {
   if (!nodes_.empty()) wake = std::min(wake, lease_wake_);
   // So that a stall of the head is told from silence of the nodes.
   if (!nodes_.empty()) wake = std::min(wake, last_step_ + options_.lease / 4);
-  if (!timers_.empty()) {
-    wake = std::min(wake, term_start_ + absl::Milliseconds(timers_.begin()->first - term_base_ms_));
-  }
+  if (!timers_.empty()) wake = std::min(wake, TimeOf(timers_.begin()->first));
+  // Older ones are kept for others.
+  auto ages = ended_jobs_.lower_bound({ClusterMs() - options_.ended_job_age_ms_max + 1, JobId()});
+  if (ages != ended_jobs_.end()) wake = std::min(wake, TimeOf(ages->first + options_.ended_job_age_ms_max));
   return wake;
+}
+
+Monotonic Cluster::TimeOf(int64_t cluster_ms) const {
+  return term_start_ + absl::Milliseconds(cluster_ms - term_base_ms_);
 }
 
 int64_t Cluster::ClusterMs() const { return term_base_ms_ + absl::ToInt64Milliseconds(now_.monotonic - term_start_); }

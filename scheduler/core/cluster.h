@@ -23,6 +23,8 @@
 #include "scheduler/core/cluster_state.h"
 #include "scheduler/core/events.h"
 #include "scheduler/core/node_liveness.h"
+#include "scheduler/core/queue_order.h"
+#include "scheduler/core/reservation.h"
 
 namespace troupe::scheduler {
 
@@ -32,6 +34,13 @@ inline constexpr uint32_t kNodeProtocolVersion = 2;
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
 // The longest that a job may take to reach a safe point before it is sent back as it is.
 inline constexpr int64_t kRequeueGraceMsMax = 60 * 60 * 1000;
+// Ended jobs that others wait for are not forgotten; so many of the oldest are passed over in one step.
+inline constexpr size_t kNeededJobsLookedAtMax = 100;
+// What costs a look at all nodes and found nothing is not tried again for so long.
+inline constexpr int64_t kSearchAgainMs = 1'000;
+// A job that failed is tried again after this, doubled up to the other.
+inline constexpr int64_t kRetryBackoffInitialMs = 1'000;
+inline constexpr int64_t kRetryBackoffMsMax = 5 * 60 * 1000;
 // Waiting jobs whose reason is told anew each time when places were looked for; those behind them keep what was told.
 inline constexpr size_t kReasonsToldMax = 100;
 inline constexpr size_t kCancelsWaitingMax =
@@ -47,6 +56,9 @@ struct ClusterOptions {
   size_t ended_jobs_max = 1'000;
   size_t active_jobs_max = 10'000;
   size_t ended_nodes_max = 1'000;
+  int64_t ended_job_age_ms_max = int64_t{30} * 24 * 60 * 60 * 1000;
+  // How long a preempted job may take to reach a safe point.
+  int64_t preempt_grace_ms = 5 * 60 * 1000;
 };
 
 class Cluster {
@@ -90,7 +102,12 @@ class Cluster {
     std::string reason;          // Why it waits.
     int64_t grace_ms = 0;        // Of a cancel; 0: the job's.
     int64_t lacks_since_ms = 0;  // Cluster time since when it lacks slots; 0: it does not.
-    std::string demand;  // Of a job that was looked at in vain: its slots as text. Equal ones fit or wait alike.
+    std::string demand;          // Its slots as text: jobs with equal ones fit or wait alike. "" until it is looked at.
+    QueueUse use;                // With `demand`: what it will hold.
+    int64_t preempt_at_ms = 0;   // Who might give way to it is not looked for again before.
+    bool ran = false;            // All of it was up since it was placed.
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // As last published, and since when.
+    int64_t since_unix_ms = 0;
     std::vector<CallId> cancels;  // Answered when it has ended.
   };
 
@@ -102,6 +119,19 @@ class Cluster {
   void On(const StopJob& event);
   void On(const FinishJob& event);
   void On(const ReportProgress& event);
+  void On(const SetQueue& event);
+  void On(const ListQueues& event);
+  void On(const ExplainJob& event);
+  absl::Status AdmitToQueue(const v1::JobSpec& spec);
+  void FailOrRetry(const JobRecord& job, const std::string& reason, int error_code,
+                   const v1::FinishJobRequest* finish = nullptr);
+  std::string OverTimeLimit(const JobRecord& job) const;
+  bool EndAtTimeLimit(const JobRecord& job);
+  void NoticeEnd(const JobRecord& job);
+  bool IsNeeded(const JobId& ended) const;
+  v1::Queue QueueView(const v1::Queue& queue) const;
+  std::vector<std::string> DetailsOf(const JobRecord& job);
+  size_t PlaceInOrder(const JobId& id);
   absl::Status Admit(const v1::JobSpec& spec);
   absl::Status CheckController(const v1::ActorIncarnation& controller) const;
   v1::SubmitJobResponse DryRun(const v1::JobSpec& spec);
@@ -136,7 +166,20 @@ class Cluster {
   void StopWorkers(const JobRecord& job);
   void GrantWorkers(const JobRecord& job);
   void Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlot& slot);
+
+  // Queues, reservations, preemption (cluster_queue.cc, cluster_reservation.cc).
+  bool IsHeld(const JobRecord& job);
+  JobSoft& DemandOf(const JobRecord& job);
+  QueueOrder OrderOfWaiting();
   void PlaceWaiting();
+  std::vector<Holder> HoldersByEnd() const;
+  bool ReservationHolds(const JobId& job) const;
+  void ReserveFor(const JobRecord& job);
+  void Mask(bool on);
+  bool EndsBeforeReservation(const JobRecord& job) const;
+  bool TryPlaceBehindReservation(const JobRecord& job, bool tell);
+  void Preempt(const std::vector<JobId>& blocked);
+  bool PreemptFor(const JobRecord& job, const std::vector<std::tuple<int32_t, int64_t, const JobRecord*>>& preemptible);
   bool TryPlace(const JobRecord& job, bool tell);
   void Wait(const JobRecord& job, const std::string& reason);
   // The job gives up its places, now or when its controller has checkpointed (at most `grace_ms` later), and waits in
@@ -160,6 +203,8 @@ class Cluster {
   v1::Actor ActorView(const JobRecord& job, const ReplicaKey& key) const;
   v1::Node NodeView(const NodeId& id) const;
   v1::JobState StateOf(const JobRecord& job) const;
+  bool AllUp(const JobRecord& job) const;
+  void NoticeState(const JobRecord& job);
 
   // Records and actions.
   void Commit(v1::Record record);
@@ -176,6 +221,7 @@ class Cluster {
   void Touch(const ActorPath& path);  // Its view changed.
   WorkerSoft& Soft(const ActorPath& path, const std::string& reason);
   int64_t ClusterMs() const;
+  Monotonic TimeOf(int64_t cluster_ms) const;
 
   const ClusterOptions options_;
   ClusterState state_;
@@ -184,13 +230,21 @@ class Cluster {
   std::map<SessionId, NodeId> sessions_;
   std::map<ActorPath, WorkerSoft> workers_;
   std::map<JobId, JobSoft> jobs_;
-  std::set<JobId> waiting_;                          // Lack slots.
-  std::set<std::pair<int64_t, JobId>> timers_;       // Cluster time at which a job must be settled again.
-  std::set<std::pair<uint64_t, JobId>> ended_jobs_;  // By order.
-  FreeCapacity free_;                                // Of usable nodes.
-  std::set<NodeId> stale_nodes_;                     // Those that free_ may be wrong about.
-  FreeCapacity empty_;                               // Of registered nodes, as if nothing were taken.
-  Monotonic lease_wake_ = Monotonic::Infinite();     // The judgement on no node's lease changes before.
+  std::set<JobId> waiting_;                      // Lack slots, and may be placed.
+  std::map<JobId, std::set<JobId>> dependents_;  // Waiting jobs, by a job that they wait for.
+  std::set<JobId> gave_way_;                     // Waiting jobs for which others were preempted.
+  std::optional<Reservation> reservation_;       // Of the first job that does not fit.
+  struct {
+    JobId job;
+    int64_t until_ms = 0;
+  } no_place_ever_;                                 // Not even when all others have ended: not looked for again before.
+  bool masked_ = false;                             // free_ leaves out what is reserved; only within a pass.
+  std::set<std::pair<int64_t, JobId>> timers_;      // Cluster time at which a job must be settled again.
+  std::set<std::pair<int64_t, JobId>> ended_jobs_;  // By the cluster time of their end.
+  FreeCapacity free_;                               // Of usable nodes.
+  std::set<NodeId> stale_nodes_;                    // Those that free_ may be wrong about.
+  FreeCapacity empty_;                              // Of registered nodes, as if nothing were taken.
+  Monotonic lease_wake_ = Monotonic::Infinite();    // The judgement on no node's lease changes before.
   Monotonic term_start_;
   int64_t term_base_ms_ = 0;
   Monotonic last_step_;

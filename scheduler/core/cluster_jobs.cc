@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cluster: what users and controllers ask for.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "scheduler/core/cluster.h"
@@ -37,7 +39,7 @@ std::string DevicesText(const Slot& slot, const std::vector<int>& devices) {
 
 void Cluster::On(const StartTerm&) {
   term_start_ = now_.monotonic;
-  term_base_ms_ = state_.at_ms();
+  term_base_ms_ = std::max<int64_t>(state_.at_ms(), 1);  // 0 means never.
   v1::Record record;
   record.mutable_term_started()->set_term(state_.term() + 1);
   Commit(std::move(record));
@@ -48,13 +50,17 @@ void Cluster::On(const StartTerm&) {
     lease_wake_ = now_.monotonic;
   }
   for (const auto& [id, job] : state_.jobs()) {
-    jobs_[id];
+    JobSoft& soft = jobs_[id];
+    soft.ran = job.phase == v1::StoredJob::PLACED && job.live == static_cast<int>(job.replicas.size());
+    for (const v1::JobDependency& dependency : job.spec().after()) {
+      if (!job.placed_once) dependents_[JobId(dependency.job_id())].insert(id);
+    }
     job_views_.insert(id);
     for (const auto& [key, replica] : job.replicas) {
       Soft({id, key.role, key.replica}, replica.live ? "its node has not registered since the head started" : "");
     }
     if (job.ended()) {
-      ended_jobs_.insert({job.submitted.order(), id});
+      ended_jobs_.insert({job.ended_at_ms, id});
     } else {
       dirty_.insert(id);
     }
@@ -88,6 +94,7 @@ void Cluster::On(const SubmitJob& event) {
   Log(job, "submitted", absl::StrCat(job.slots.size(), " places for ", job.replicas.size(), " workers"));
   for (const auto& [key, replica] : job.replicas) Soft({id, key.role, key.replica}, "");
   jobs_[id].reason = kNoNodeYet;
+  for (const v1::JobDependency& dependency : job.spec().after()) dependents_[JobId(dependency.job_id())].insert(id);
   dirty_.insert(id);
   job_views_.insert(id);
   submitted_.emplace_back(event.call, id);
@@ -95,6 +102,7 @@ void Cluster::On(const SubmitJob& event) {
 
 absl::Status Cluster::Admit(const v1::JobSpec& spec) {
   TROUPE_RETURN_IF_ERROR(Annotate(CheckJobSpec(spec), absl::StrCat("job '", spec.name(), "'")));
+  TROUPE_RETURN_IF_ERROR(Annotate(AdmitToQueue(spec), absl::StrCat("job '", spec.name(), "'")));
   if (empty_.size() < nodes_.size()) return absl::OkStatus();  // What a node has that has not registered is not known.
   if (empty_.empty()) return absl::OkStatus();
   PlacementResult result = Place(SlotsOf(spec), empty_);
@@ -199,10 +207,14 @@ void Cluster::On(const FinishJob& event) {
   if (goes_back && job->phase == v1::StoredJob::PLACED) {
     Requeue(*job, job->stop.reason());
   } else if (!goes_back && job->phase != v1::StoredJob::ENDING) {
-    v1::JobState state = request.interrupted() ? v1::JOB_CANCELLED
-                         : request.succeeded() ? v1::JOB_SUCCEEDED
-                                               : v1::JOB_FAILED;
-    EndJob(*job, state, request.reason(), &request);
+    const std::string over = OverTimeLimit(*job);
+    if (request.interrupted() && !over.empty()) {
+      EndJob(*job, v1::JOB_FAILED, absl::StrCat(over, "; it stopped at a safe point"), &request);
+    } else if (request.interrupted() || request.succeeded()) {
+      EndJob(*job, request.interrupted() ? v1::JOB_CANCELLED : v1::JOB_SUCCEEDED, request.reason(), &request);
+    } else {
+      FailOrRetry(*job, request.reason(), request.error_code(), &request);
+    }
   }
   Reply(event.call, absl::OkStatus());
 }

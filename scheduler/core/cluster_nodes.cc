@@ -247,7 +247,7 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   std::string actor = ReplicaKey{life.path.role, life.path.replica}.ToString();
   Log(job, "exited", decision.reason, actor + "#" + std::to_string(life.incarnation), node);
   if (decision.give_up) {
-    EndJob(job, v1::JOB_FAILED, absl::StrCat(actor, " ", decision.reason), nullptr, cause.status_code());
+    FailOrRetry(job, absl::StrCat(actor, " ", decision.reason), cause.status_code());
   }
   dirty_.insert(job.id);
   job_views_.insert(job.id);

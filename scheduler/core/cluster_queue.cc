@@ -7,38 +7,95 @@
 
 namespace troupe::scheduler {
 
-// Jobs that lost slots before jobs that never had any, each in the order of submission. A later one may pass an earlier
-// one that does not fit now (reservations come with queues).
+// Whether a job that waits may not be placed yet, whatever is free: it waits for its next attempt or for other jobs.
+// Ends it when what it waits for cannot come true any more.
+bool Cluster::IsHeld(const JobRecord& job) {
+  if (job.phase != v1::StoredJob::WAITING) return false;
+  if (Later(job.earliest_at_ms, job.id)) {
+    Wait(job, absl::StrCat("waits ", (job.earliest_at_ms - ClusterMs() + 999) / 1000, " s before attempt ",
+                           job.retries + 1));
+    return true;
+  }
+  if (job.placed_once) return false;
+  for (const v1::JobDependency& dependency : job.spec().after()) {
+    const JobRecord* other = state_.FindJob(JobId(dependency.job_id()));
+    if (other != nullptr && !other->ended()) {
+      Wait(job, absl::StrCat("waits for job ", dependency.job_id(), " to end"));
+      return true;
+    }
+    const v1::JobState end = other == nullptr ? v1::JOB_STATE_UNSPECIFIED : other->ending.end_state();
+    const v1::JobState wanted = dependency.condition() == v1::JobDependency::ENDED    ? end
+                                : dependency.condition() == v1::JobDependency::FAILED ? v1::JOB_FAILED
+                                                                                      : v1::JOB_SUCCEEDED;
+    if (end == wanted) continue;
+    EndJob(
+        job, v1::JOB_CANCELLED,
+        absl::StrCat("it was to run after job ", dependency.job_id(), " had ",
+                     wanted == v1::JOB_FAILED ? "failed" : "succeeded", ", which ended as ", v1::JobState_Name(end)));
+    return true;
+  }
+  return false;
+}
+
+Cluster::JobSoft& Cluster::DemandOf(const JobRecord& job) {
+  JobSoft& soft = jobs_[job.id];
+  if (!soft.demand.empty()) return soft;
+  soft.use = UseOf(job.slots);
+  for (const Slot& slot : job.slots) absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
+  return soft;
+}
+
+QueueOrder Cluster::OrderOfWaiting() {
+  QueueOrder order(empty_.Sum());
+  for (const auto& [name, queue] : state_.queues()) order.AddQueue(name, queue.weight(), state_.UseOfQueue(name));
+  for (const JobId& id : waiting_) {
+    const JobRecord& job = *state_.FindJob(id);
+    QueueOrder::Waiting::Rank rank = job.phase == v1::StoredJob::PLACED ? QueueOrder::Waiting::kLostSome
+                                     : gave_way_.contains(id)           ? QueueOrder::Waiting::kOthersGaveWay
+                                                                        : QueueOrder::Waiting::kWaits;
+    order.Add({id, job.queue(), rank, job.spec().priority(), job.submitted.order()});
+  }
+  return order;
+}
+
+// Tries each waiting job in its order. The first one that does not fit gets a reservation, or others give way to it;
+// those behind it take only what does not delay it.
 void Cluster::PlaceWaiting() {
   RefreshFree();
-  std::vector<std::pair<std::pair<bool, uint64_t>, const JobRecord*>> order;
-  for (const JobId& id : waiting_) {
-    const JobRecord* job = state_.FindJob(id);
-    order.push_back({{!job->lacks_slots(), job->submitted.order()}, job});
-  }
-  std::sort(order.begin(), order.end());
+  QueueOrder order = OrderOfWaiting();
   std::vector<JobId> half_lost, blocked;
-  std::map<std::string, std::string>
-      in_vain;  // Why, by demand: what does not fit once does not fit again in this pass.
-  for (const auto& [rank, job] : order) {
-    bool lost_some = !rank.first;
-    JobSoft& soft = jobs_[job->id];
+  std::map<std::string, std::string> in_vain;  // Why, by demand: what did not fit once does not fit later in the pass.
+  QueueOrder::Waiting next;
+  while (order.Next(next)) {
+    const JobRecord& job = *state_.FindJob(next.id);
+    const JobSoft& soft = DemandOf(job);
+    const bool lost_some = next.rank == QueueOrder::Waiting::kLostSome;
     const bool tell = soft.reason.empty() || blocked.size() < kReasonsToldMax;
-    if (auto same = in_vain.find(soft.demand); !lost_some && same != in_vain.end()) {
-      if (tell) Wait(*job, same->second);
-    } else if (TryPlace(*job, tell)) {
-      waiting_.erase(job->id);
-      dirty_.insert(job->id);
+    if (!lost_some) {
+      const v1::Queue& queue = state_.queues().at(next.queue);
+      if (std::string over = OverQuota(queue, state_.UseOfQueue(next.queue), soft.use); !over.empty()) {
+        if (tell) Wait(job, over);
+        continue;
+      }
+      if (blocked.size() == 1 && !masked_) ReserveFor(*state_.FindJob(blocked.front()));
+    }
+    const std::string demand = absl::StrCat(EndsBeforeReservation(job) ? "short\n" : "", soft.demand);
+    if (auto same = in_vain.find(demand); !lost_some && same != in_vain.end()) {
+      if (tell) Wait(job, same->second);
+    } else if (TryPlaceBehindReservation(job, tell)) {
+      order.Placed(next, soft.use);
+      waiting_.erase(job.id);
+      gave_way_.erase(job.id);
+      dirty_.insert(job.id);
       continue;
     } else if (!lost_some) {
-      if (soft.demand.empty()) {
-        for (const Slot& slot : job->slots)
-          absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
-      }
-      in_vain.emplace(soft.demand, soft.reason);
+      in_vain.emplace(demand, soft.reason);
     }
-    (lost_some ? half_lost : blocked).push_back(job->id);
+    (lost_some ? half_lost : blocked).push_back(job.id);
   }
+  Mask(false);
+  if (blocked.empty()) reservation_.reset();
+  Preempt(blocked);
   if (half_lost.empty()) return;
   for (const auto& [id, job] : state_.jobs()) {
     if (job.phase == v1::StoredJob::REQUEUEING) return;  // One decision at a time: this one may be enough.

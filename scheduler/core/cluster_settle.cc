@@ -34,23 +34,29 @@ void Cluster::SettleJob(const JobId& id) {
     if (job->phase == v1::StoredJob::ENDING) {
       record.mutable_job_ended()->set_job_id(id.value());
       record.mutable_job_ended()->set_ended_unix_ms(now_.unix_ms);
-      ended_jobs_.insert({job->submitted.order(), id});
       Log(*job, "ended", absl::StrCat(v1::JobState_Name(job->ending.end_state()), ": every worker has exited"));
       for (CallId call : std::exchange(jobs_[id].cancels, {})) Reply(call, absl::OkStatus());
     } else {
       record.mutable_job_requeued()->set_job_id(id.value());
       dirty_.insert(id);
       jobs_[id].progress.reset();
+      jobs_[id].ran = false;
       Log(*job, "requeued", job->requeue_reason);
     }
     Commit(std::move(record));
+    if (job->ended()) NoticeEnd(*job);
     place_again_ = true;
     job_views_.insert(id);
     for (const auto& [key, replica] : job->replicas) Touch({id, key.role, key.replica});
     return;
   }
-  if (job->phase == v1::StoredJob::WAITING || job->lacks_slots()) {
-    if (waiting_.insert(id).second) place_again_ = true;
+  if (IsHeld(*job)) {
+    waiting_.erase(id);
+  } else if (job->phase == v1::StoredJob::WAITING || job->lacks_slots()) {
+    JobSoft& soft = jobs_[id];
+    const bool search_again = soft.preempt_at_ms > 0 && soft.preempt_at_ms <= ClusterMs();
+    if (search_again) soft.preempt_at_ms = 0;
+    if (waiting_.insert(id).second || search_again) place_again_ = true;
   } else {
     waiting_.erase(id);
   }
@@ -59,6 +65,7 @@ void Cluster::SettleJob(const JobId& id) {
   if (job->stop.requeue() && !Later(job->stop.deadline_at_ms(), id)) {
     return Requeue(*job, absl::StrCat(job->stop.reason(), "; it did not reach a safe point in time"));
   }
+  if (EndAtTimeLimit(*job)) return;
   bool done = std::all_of(job->replicas.begin(), job->replicas.end(), [](const auto& r) { return r.second.done; });
   if (done) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
   GrantWorkers(*job);
@@ -239,9 +246,18 @@ NodeCapacity Cluster::CapacityOf(const NodeId& id, const Amount& total, const No
 }
 
 void Cluster::ForgetOldJobs() {
-  while (ended_jobs_.size() > options_.ended_jobs_max) {
-    JobId id = ended_jobs_.begin()->second;
-    ended_jobs_.erase(ended_jobs_.begin());
+  const int64_t young_since_ms = ClusterMs() - options_.ended_job_age_ms_max;
+  size_t needed = 0;  // Of the oldest ones; they are kept.
+  while (ended_jobs_.size() > needed) {
+    auto oldest = std::next(ended_jobs_.begin(), static_cast<std::ptrdiff_t>(needed));
+    if (ended_jobs_.size() - needed <= options_.ended_jobs_max && oldest->first > young_since_ms) return;
+    JobId id = oldest->second;
+    if (IsNeeded(id)) {
+      if (++needed > kNeededJobsLookedAtMax) return;
+      continue;
+    }
+    ended_jobs_.erase(oldest);
+    dependents_.erase(id);
     v1::Record record;
     record.mutable_job_forgotten()->set_job_id(id.value());
     for (const auto& [key, replica] : state_.FindJob(id)->replicas) workers_.erase({id, key.role, key.replica});

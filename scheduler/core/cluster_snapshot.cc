@@ -43,6 +43,7 @@ v1::StoredJob ToStored(const JobRecord& job) {
   stored.set_placed_at_ms(job.placed_at_ms);
   stored.set_ended_at_ms(job.ended_at_ms);
   stored.set_retries(job.retries);
+  stored.set_placed_once(job.placed_once);
   stored.set_earliest_at_ms(job.earliest_at_ms);
   if (job.phase == v1::StoredJob::ENDING || job.ended()) *stored.mutable_ending() = job.ending;
   stored.set_ended_unix_ms(job.ended_unix_ms);
@@ -96,6 +97,7 @@ ClusterState ClusterState::FromSnapshot(const v1::ClusterSnapshot& snapshot) {
     job.placed_at_ms = stored.placed_at_ms();
     job.ended_at_ms = stored.ended_at_ms();
     job.retries = stored.retries();
+    job.placed_once = stored.placed_once();
     job.earliest_at_ms = stored.earliest_at_ms();
     job.ending = stored.ending();
     job.ended_unix_ms = stored.ended_unix_ms();

@@ -148,8 +148,9 @@ void ClusterState::ApplyPlaced(const v1::JobPlaced& record, int64_t at_ms) {
   JobRecord& job = Job(record.job_id());
   TROUPE_CHECK(job.phase == v1::StoredJob::WAITING || job.lacks_slots(), "JOB-1: only what lacks slots is placed");
   for (const v1::SlotPlaced& slot : record.slots()) Place(job, slot);
+  job.placed_once = true;
   if (job.phase == v1::StoredJob::WAITING) {
-    job.placed_at_ms = std::max<int64_t>(at_ms, 1);
+    job.placed_at_ms = at_ms;
     ++queue_use_[job.queue()].jobs;
   }
   job.phase = v1::StoredJob::PLACED;

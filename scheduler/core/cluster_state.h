@@ -51,6 +51,7 @@ struct JobRecord {
   int64_t ended_at_ms = 0;         // Cluster time; 0: it has not.
   int64_t earliest_at_ms = 0;      // It is not placed before.
   int retries = 0;                 // Attempts that failed.
+  bool placed_once = false;        // What it was to run after counts no more.
   std::vector<Slot> slots;         // SlotsOf(spec)
   std::vector<PlacedSlot> placed;  // By slot.
   std::map<ReplicaKey, Replica> replicas;

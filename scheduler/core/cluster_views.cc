@@ -16,6 +16,7 @@ void Cluster::Publish() {
   }
   for (const JobId& id : std::exchange(job_views_, {})) {
     const JobRecord* job = state_.FindJob(id);
+    if (job != nullptr) NoticeState(*job);
     Act(PublishJob{id.value(), job == nullptr ? nullptr : std::make_shared<const v1::Job>(JobView(*job))});
   }
   for (const NodeId& id : std::exchange(node_views_, {})) {
@@ -26,10 +27,21 @@ void Cluster::Publish() {
   }
 }
 
+void Cluster::NoticeState(const JobRecord& job) {
+  JobSoft& soft = jobs_.at(job.id);
+  const v1::JobState state = StateOf(job);
+  if (state == v1::JOB_RUNNING && AllUp(job)) soft.ran = true;
+  if (state == soft.state) return;
+  soft.state = state;
+  soft.since_unix_ms = now_.unix_ms;
+}
+
 v1::JobState Cluster::StateOf(const JobRecord& job) const {
   switch (job.phase) {
     case v1::StoredJob::WAITING:
       return v1::JOB_PENDING;
+    case v1::StoredJob::REQUEUEING:
+      return v1::JOB_RECOVERING;
     case v1::StoredJob::ENDING:
       return v1::JOB_STOPPING;
     case v1::StoredJob::ENDED:
@@ -37,12 +49,17 @@ v1::JobState Cluster::StateOf(const JobRecord& job) const {
     default:
       break;
   }
-  if (job.has_controller()) return jobs_.at(job.id).progress ? v1::JOB_RUNNING : v1::JOB_STARTING;
-  bool up = std::all_of(job.replicas.begin(), job.replicas.end(), [&](const auto& r) {
-    auto soft = workers_.find({job.id, r.first.role, r.first.replica});
-    return r.second.done || (r.second.live && soft != workers_.end() && soft->second.ready);
+  const JobSoft& soft = jobs_.at(job.id);
+  // A controller says by its progress that the job is under way, also before the last worker is up.
+  if (AllUp(job)) return !job.has_controller() || soft.progress ? v1::JOB_RUNNING : v1::JOB_STARTING;
+  return soft.ran ? v1::JOB_RECOVERING : soft.progress ? v1::JOB_RUNNING : v1::JOB_STARTING;
+}
+
+bool Cluster::AllUp(const JobRecord& job) const {
+  return std::all_of(job.replicas.begin(), job.replicas.end(), [&](const auto& r) {
+    auto worker = workers_.find({job.id, r.first.role, r.first.replica});
+    return r.second.done || (r.second.live && worker != workers_.end() && worker->second.ready);
   });
-  return up ? v1::JOB_RUNNING : v1::JOB_STARTING;
 }
 
 v1::Job Cluster::JobView(const JobRecord& job) const {
@@ -51,6 +68,7 @@ v1::Job Cluster::JobView(const JobRecord& job) const {
   *view.mutable_spec() = job.spec();
   view.set_state(StateOf(job));
   const JobSoft& soft = jobs_.at(job.id);
+  view.set_since_unix_ms(soft.since_unix_ms);
   bool ends = job.phase == v1::StoredJob::ENDING || job.ended();
   view.set_reason(ends                                     ? job.ending.reason()
                   : job.phase == v1::StoredJob::REQUEUEING ? job.requeue_reason

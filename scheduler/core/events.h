@@ -49,6 +49,17 @@ struct ReportProgress {
   CallId call = 0;
   v1::ReportProgressRequest request;
 };
+struct SetQueue {
+  CallId call = 0;
+  v1::Queue queue;
+};
+struct ListQueues {
+  CallId call = 0;
+};
+struct ExplainJob {
+  CallId call = 0;
+  std::string job_id;
+};
 struct FromNode {
   SessionId session = 0;
   v1::AgentMessages messages;
@@ -57,14 +68,16 @@ struct FromNode {
 struct SessionClosed {
   SessionId session = 0;
 };
-using Event =
-    std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, FromNode, SessionClosed>;
+using Event = std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, SetQueue,
+                           ListQueues, ExplainJob, FromNode, SessionClosed>;
 
 // ---- Actions ----
 struct Answer {
   CallId call = 0;
   absl::Status status;
-  v1::SubmitJobResponse submit;  // For SubmitJob.
+  v1::SubmitJobResponse submit;                  // For SubmitJob.
+  std::vector<v1::Queue> queues;                 // For SetQueue (the one) and ListQueues.
+  std::shared_ptr<v1::Explanation> explanation;  // For ExplainJob; without transitions.
 };
 struct SendToNode {
   SessionId session = 0;  // Dropped when that session has ended.

@@ -6,16 +6,6 @@
 namespace troupe::scheduler {
 namespace {
 
-void GiveBackAll(const Holder& holder, FreeCapacity& nodes) {
-  for (const Holder::Held& held : holder.held) {
-    const NodeCapacity* node = nodes.Find(held.node);
-    if (node == nullptr) continue;  // Not usable: what it held there helps nobody.
-    NodeCapacity freed = *node;
-    GiveBack(held.need, held.devices, freed);
-    nodes.Set(std::move(freed));
-  }
-}
-
 // Where the slots go when the first `count` holders have given back what they hold, without those of `but`.
 PlacementResult PlaceWithout(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes,
                              const std::vector<Holder>& holders, size_t count, const std::set<size_t>& but = {}) {
@@ -89,6 +79,26 @@ std::vector<JobId> ChooseVictims(const std::vector<Slot>& slots, const std::vect
     if (!spared.contains(i)) victims.push_back(candidates[i].job);
   }
   return victims;
+}
+
+void GiveBackAll(const Holder& holder, FreeCapacity& nodes) {
+  for (const Holder::Held& held : holder.held) {
+    const NodeCapacity* node = nodes.Find(held.node);
+    if (node == nullptr) continue;  // Not usable: what it held there helps nobody.
+    NodeCapacity freed = *node;
+    GiveBack(held.need, held.devices, freed);
+    nodes.Set(std::move(freed));
+  }
+}
+
+void AddHeld(const Holder::Held& held, NodeCapacity& node) {
+  node.used_milli_cpus += held.need.milli_cpus;
+  node.used_memory_bytes += held.need.memory_bytes;
+  for (int device : held.devices) {
+    if (static_cast<size_t>(device) >= node.device_used.size()) continue;
+    int32_t& used = node.device_used[static_cast<size_t>(device)];
+    used = std::min(kSharesPerDevice, used + (held.need.devices > 0 ? kSharesPerDevice : held.need.device_shares));
+  }
 }
 
 NodeCapacity Both(const NodeCapacity& now, const NodeCapacity& later) {

@@ -50,6 +50,10 @@ std::optional<Reservation> Reserve(const JobId& job, const std::vector<Slot>& sl
 std::vector<JobId> ChooseVictims(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes,
                                  const std::vector<Holder>& candidates);
 
+void GiveBackAll(const Holder& holder, FreeCapacity& nodes);
+// What is held is taken of the node, also where it does not fit.
+void AddHeld(const Holder::Held& held, NodeCapacity& node);
+
 // What a job that may run for long can use of a node: what is free now and will not be needed. `later`: the node when
 // those that the reservation waits for have ended, without the reserved places.
 NodeCapacity Both(const NodeCapacity& now, const NodeCapacity& later);

@@ -38,28 +38,6 @@ absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(wh
 
 constexpr char kNameRule[] = "use letters, digits, '-', '_' and '.', starting with a letter or digit, at most 64";
 
-absl::Status CheckDuration(const char* name, int64_t ms) {
-  if (ms >= 0 && ms <= kDurationMsMax) return absl::OkStatus();
-  return Bad(absl::StrCat(name, " is ", ms, ": it must be between 0 and ", kDurationMsMax));
-}
-
-absl::Status CheckResources(const v1::Resources& r) {
-  if (!std::isfinite(r.cpus()) || r.cpus() < 0 || r.cpus() > kCpusMax) {
-    return Bad(absl::StrCat("cpus is ", r.cpus(), ": it must be between 0 and ", kCpusMax));
-  }
-  if (r.memory_bytes() < 0 || r.memory_bytes() > kMemoryBytesMax) {
-    return Bad(absl::StrCat("memory_bytes is ", r.memory_bytes(), ": it must be between 0 and ", kMemoryBytesMax));
-  }
-  if (r.devices() < 0 || r.devices() > kDevicesMax) {
-    return Bad(absl::StrCat("devices is ", r.devices(), ": it must be between 0 and ", kDevicesMax));
-  }
-  if (r.device_share() != 0 && !(r.device_share() > 0 && r.device_share() < 1)) {
-    return Bad(absl::StrCat("device_share is ", r.device_share(), ": it must be above 0 and below 1"));
-  }
-  if (r.device_share() != 0 && r.devices() != 0) return Bad("devices and device_share are both given: give one");
-  return absl::OkStatus();
-}
-
 absl::Status CheckEnvironment(const v1::RoleSpec& role) {
   size_t bytes = 0;
   for (const std::string& variable : role.environment()) {
@@ -112,6 +90,32 @@ absl::Status CheckGroups(const v1::JobSpec& spec) {
 }
 
 }  // namespace
+
+absl::Status CheckDuration(const char* name, int64_t ms) {
+  if (ms >= 0 && ms <= kDurationMsMax) return absl::OkStatus();
+  return Bad(absl::StrCat(name, " is ", ms, ": it must be between 0 and ", kDurationMsMax));
+}
+
+absl::Status CheckResources(const v1::Resources& r) {
+  if (!std::isfinite(r.cpus()) || r.cpus() < 0 || r.cpus() > kCpusMax) {
+    return Bad(absl::StrCat("cpus is ", r.cpus(), ": it must be between 0 and ", kCpusMax));
+  }
+  if (r.memory_bytes() < 0 || r.memory_bytes() > kMemoryBytesMax) {
+    return Bad(absl::StrCat("memory_bytes is ", r.memory_bytes(), ": it must be between 0 and ", kMemoryBytesMax));
+  }
+  if (r.devices() < 0 || r.devices() > kDevicesMax) {
+    return Bad(absl::StrCat("devices is ", r.devices(), ": it must be between 0 and ", kDevicesMax));
+  }
+  if (r.device_share() != 0 && !(r.device_share() > 0 && r.device_share() < 1)) {
+    return Bad(absl::StrCat("device_share is ", r.device_share(), ": it must be above 0 and below 1"));
+  }
+  if (r.device_share() != 0 && r.devices() != 0) return Bad("devices and device_share are both given: give one");
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(const std::string& name) {
+  return IsName(name) ? absl::OkStatus() : Bad(absl::StrCat("name '", name, "' is not allowed: ", kNameRule));
+}
 
 Amount Amount::FromProto(const v1::Resources& resources) {
   return {.milli_cpus = std::llround(resources.cpus() * 1000),
@@ -167,7 +171,7 @@ std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
 }
 
 absl::Status CheckJobSpec(const v1::JobSpec& spec) {
-  if (!IsName(spec.name())) return Bad(absl::StrCat("name '", spec.name(), "' is not allowed: ", kNameRule));
+  TROUPE_RETURN_IF_ERROR(CheckName(spec.name()));
   if (spec.roles().empty() || spec.roles_size() > kRolesMax) {
     return Bad(absl::StrCat("a job has 1 to ", kRolesMax, " roles, this one has ", spec.roles_size()));
   }

@@ -60,6 +60,10 @@ struct Slot {
 std::vector<Slot> SlotsOf(const v1::JobSpec& spec);
 
 // INVALID_ARGUMENT names the field, the value and what is allowed.
+absl::Status CheckResources(const v1::Resources& resources);
+absl::Status CheckDuration(const char* name, int64_t ms);
+// A name of a job, a role, a queue.
+absl::Status CheckName(const std::string& name);
 absl::Status CheckJobSpec(const v1::JobSpec& spec);
 
 }  // namespace troupe::scheduler
