@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/byte_size.h"
 #include "runtime/base/nearest.h"
 #include "runtime/base/status.h"
 
@@ -212,17 +213,9 @@ std::string MapReader::Parse(const ConfigNode& node, PathText& value, const Rule
 }
 
 std::string MapReader::Parse(const ConfigNode& node, Bytes& value, const Rule& rule) {
-  static constexpr std::pair<const char*, double> kUnits[] = {
-      {"", 1},     {"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},     {"TB", 1e12}};
-  double number = 0;
-  auto [end, error] = std::from_chars(node.scalar.data(), node.scalar.data() + node.scalar.size(), number);
-  std::string unit(end, node.scalar.data() + node.scalar.size());
-  unit.erase(0, unit.find_first_not_of(' '));
-  for (const auto& [name, factor] : kUnits) {
-    if (error != std::errc() || unit != name || std::abs(number * factor) > 9e18) continue;
-    value.value = static_cast<int64_t>(number * factor);
-    return CheckRange(number * factor, rule, node.scalar);
+  if (std::optional<double> bytes = ParseByteSize(node.scalar)) {
+    value.value = static_cast<int64_t>(*bytes);
+    return CheckRange(*bytes, rule, node.scalar);
   }
   return "expected bytes such as 512MiB or 4GiB, got " + Quoted(node);
 }

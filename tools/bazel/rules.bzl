@@ -83,6 +83,16 @@ def troupe_cc_shared_library(name, soname, exports, deps):
         deps = deps,
     )
 
+def troupe_cc_plugin(name, srcs):
+    """A shared library lib`name`.so for a test that loads it at run time, in place of a vendor's."""
+    native.cc_binary(
+        name = "lib%s.so" % name,
+        testonly = True,
+        srcs = srcs,
+        copts = TROUPE_COPTS,
+        linkshared = True,
+    )
+
 def _headers_impl(ctx):
     headers = depset(transitive = [dep[CcInfo].compilation_context.headers for dep in ctx.attr.deps])
     return [DefaultInfo(files = headers, runfiles = ctx.runfiles(transitive_files = headers))]
