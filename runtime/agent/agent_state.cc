@@ -22,7 +22,11 @@ v1::ExitCause Cause(v1::ExitCause::Kind kind, const std::string& text) {
 
 AgentState::AgentState(AgentStateOptions options, v1::AgentIdentity identity,
                        const std::vector<v1::AssignedWorker>& assigned, Monotonic now)
-    : options_(std::move(options)), identity_(std::move(identity)), head_lost_at_(now), now_(now) {
+    : options_(std::move(options)),
+      devices_(options_.registration.devices().begin(), options_.registration.devices().end()),
+      identity_(std::move(identity)),
+      head_lost_at_(now),
+      now_(now) {
   for (const v1::AssignedWorker& a : assigned) {
     Worker& worker = workers_[ActorLife::FromProto(a.start().actor())];
     worker.start = a.start();

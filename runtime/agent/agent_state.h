@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -78,10 +79,15 @@ struct ShutdownRequested {
 struct IdentityKept {
   absl::Status status;
 };
+// A device of the registration is better or worse than it was.
+struct DeviceHealthSeen {
+  int index = 0;
+  v1::DeviceHealth health;
+};
 struct TimePassed {};
-using AgentEvent =
-    std::variant<KeeperConnected, KeeperDisconnected, WorkerSpawned, SpawnRefused, WorkerGone, HeadConnected,
-                 HeadDisconnected, HeadSaid, WorkerSaid, WorkerHungUp, ShutdownRequested, IdentityKept, TimePassed>;
+using AgentEvent = std::variant<KeeperConnected, KeeperDisconnected, WorkerSpawned, SpawnRefused, WorkerGone,
+                                HeadConnected, HeadDisconnected, HeadSaid, WorkerSaid, WorkerHungUp, ShutdownRequested,
+                                IdentityKept, DeviceHealthSeen, TimePassed>;
 
 // ---- Actions, to be done in order ----
 struct KeepIdentity {  // The last of its step; IdentityKept follows before anything else.
@@ -208,6 +214,7 @@ class AgentState {
   void On(const ShutdownRequested&);
   void On(const TimePassed&);
   void On(const IdentityKept&);
+  void On(const DeviceHealthSeen&);
   // agent_state_head.cc: the head's orders.
   void On(const HeadConnected&);
   void On(const HeadDisconnected&);
@@ -222,6 +229,8 @@ class AgentState {
   void TellStarted(const ActorLife& actor, const Worker& worker);
   void TellReady(const ActorLife& actor, const Worker& worker);
   void TellExited(const ActorLife& actor, const Worker& worker);
+  void TellDevice(int index);
+  absl::Status CheckDevicesOf(const v1::StartWorker& start) const;
 
   void OnHello(WorkerSessionId session, const v1::WorkerHello& hello);
   void SpawnWaiting();
@@ -234,6 +243,8 @@ class AgentState {
   void Do(AgentAction action) { actions_.push_back(std::move(action)); }
 
   const AgentStateOptions options_;
+  std::vector<v1::Device> devices_;  // As they are now.
+  std::set<int> devices_untold_;     // Have changed since the registration was sent.
   v1::AgentIdentity identity_;
   std::map<ActorLife, Worker> workers_;
   std::map<WorkerSessionId, ActorLife> sessions_;

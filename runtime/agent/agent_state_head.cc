@@ -2,6 +2,8 @@
 // AgentState: the head's side. Registration, terms, orders to start and stop, exits until they are acknowledged.
 #include <signal.h>
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "runtime/agent/agent_state.h"
@@ -50,6 +52,8 @@ void AgentState::Register() {
   node.set_highest_term(identity_.highest_term());
   node.set_protocol_version(kNodeProtocolVersion);
   node.set_sequence(now_.nanoseconds());
+  *node.mutable_devices() = {devices_.begin(), devices_.end()};
+  devices_untold_.clear();
   for (const auto& [actor, worker] : workers_) {
     if (worker.phase == Phase::kExited) {
       v1::WorkerExited* exited = node.add_unacknowledged_exits();
@@ -146,6 +150,36 @@ void AgentState::Join(const v1::WelcomeNode& welcome) {
       TellReady(actor, worker);
     }
   }
+  for (int index : std::exchange(devices_untold_, {})) TellDevice(index);
+}
+
+void AgentState::On(const DeviceHealthSeen& event) {
+  if (event.index < 0 || static_cast<size_t>(event.index) >= devices_.size()) return;
+  v1::Device& device = devices_[static_cast<size_t>(event.index)];
+  *device.mutable_health() = event.health;
+  std::string state = v1::DeviceHealth::State_Name(event.health.state());
+  std::transform(state.begin(), state.end(), state.begin(), [](unsigned char c) { return std::tolower(c); });
+  Do(Say{"device " + std::to_string(event.index) + " (" + device.kind() + ") is " + state +
+         (event.health.reason().empty() ? "" : ": " + event.health.reason())});
+  if (welcomed_) return TellDevice(event.index);
+  devices_untold_.insert(event.index);
+}
+
+void AgentState::TellDevice(int index) {
+  TellHead tell;
+  *tell.message.mutable_device_changed()->mutable_device() = devices_[static_cast<size_t>(index)];
+  Do(std::move(tell));
+}
+
+// A node that came back with fewer devices may be asked to go on with those that it had.
+absl::Status AgentState::CheckDevicesOf(const v1::StartWorker& start) const {
+  const int devices = options_.registration.resources().devices();
+  for (int index : start.device_indices()) {
+    if (index >= 0 && index < devices) continue;
+    return absl::FailedPreconditionError("it was given device " + std::to_string(index) + ", but its node has " +
+                                         std::to_string(devices) + " now");
+  }
+  return absl::OkStatus();
 }
 
 void AgentState::OnStart(const v1::StartWorker& start) {
@@ -164,6 +198,7 @@ void AgentState::OnStart(const v1::StartWorker& start) {
       refused.set_text("stale epoch: this node knows incarnation " + std::to_string(other.incarnation));
     }
   }
+  if (absl::Status devices = CheckDevicesOf(start); !devices.ok()) refused.set_text(MessageOf(devices));
   if (shutting_down_) refused.set_text("its node is shut down");
   if (workers_.size() >= kWorkersMax) refused.set_text("the node holds " + std::to_string(kWorkersMax) + " workers");
   Worker& worker = workers_[actor];

@@ -34,7 +34,14 @@ struct Fixture {
   double now = 0;
   std::vector<AgentAction> last;
 
-  explicit Fixture(const std::vector<v1::AssignedWorker>& assigned = {}) : state({}, identity, assigned, At(0)) {}
+  explicit Fixture(const std::vector<v1::AssignedWorker>& assigned = {}, int devices = 0)
+      : state(Options(devices), identity, assigned, At(0)) {}
+  static AgentStateOptions Options(int devices) {
+    AgentStateOptions options;
+    options.registration.mutable_resources()->set_devices(devices);
+    for (int i = 0; i < devices; ++i) options.registration.add_devices()->set_index(i);
+    return options;
+  }
 
   // What the folder answers to KeepIdentity.
   absl::Status keep_identity;
@@ -422,6 +429,61 @@ TEST_CASE("AgentState: a successor starts when what it waited for is refused", "
   CHECK(All<SpawnWorker>(f.last).empty());
   f.Step(SpawnRefused{Life(1), absl::ResourceExhaustedError("too many processes")});
   CHECK_FALSE(All<SpawnWorker>(f.last).empty());
+}
+
+v1::DeviceHealth FailedHealth() {
+  v1::DeviceHealth failed;
+  failed.set_state(v1::DeviceHealth::FAILED);
+  failed.set_reason("Xid 79: the GPU has fallen off the bus");
+  return failed;
+}
+
+// The devices that the actions tell the head of, by number.
+std::vector<int> DevicesTold(const std::vector<AgentAction>& actions) {
+  std::vector<int> told;
+  for (const AgentAction& action : actions) {
+    const auto* tell = std::get_if<TellHead>(&action);
+    if (tell == nullptr || !tell->message.has_device_changed()) continue;
+    CHECK(tell->message.device_changed().device().health().state() == v1::DeviceHealth::FAILED);
+    told.push_back(tell->message.device_changed().device().index());
+  }
+  return told;
+}
+
+TEST_CASE("AgentState: a device's failure is told at once, with the next welcome, or with the next registration",
+          "[agent]") {
+  Fixture f({}, 4);
+  f.Join();
+  CHECK(DevicesTold(f.Step(DeviceHealthSeen{2, FailedHealth()})) == std::vector<int>{2});
+  f.Step(HeadDisconnected{absl::UnavailableError("gone")});
+  CHECK(DevicesTold(f.Step(DeviceHealthSeen{1, FailedHealth()})).empty());
+  f.Step(HeadConnected());
+  const auto* tell = std::get_if<TellHead>(&f.last.back());
+  REQUIRE(tell != nullptr);
+  const v1::RegisterNode& registration = tell->message.register_node();
+  REQUIRE(registration.devices_size() == 4);
+  for (int i = 0; i < 4; ++i) {
+    CHECK((registration.devices(i).health().state() == v1::DeviceHealth::FAILED) == (i == 1 || i == 2));
+  }
+  // Between the registration and its answer.
+  CHECK(DevicesTold(f.Step(DeviceHealthSeen{3, FailedHealth()})).empty());
+  f.Welcome();
+  CHECK(DevicesTold(f.last) == std::vector<int>{3});
+  CHECK(DevicesTold(f.Step(DeviceHealthSeen{9, FailedHealth()})).empty());
+}
+
+TEST_CASE("AgentState: a worker on a device that the node does not have is refused, with its number", "[agent]") {
+  Fixture f({}, 2);
+  f.Join();
+  v1::HeadToAgent start;
+  *start.mutable_start_worker() = StartOf(Life(1));
+  start.mutable_start_worker()->add_device_indices(1);
+  start.mutable_start_worker()->add_device_indices(2);
+  f.Head(start);
+  const auto* tell = std::get_if<TellHead>(&f.last.back());
+  REQUIRE(tell != nullptr);
+  CHECK(tell->message.worker_exited().cause().kind() == v1::ExitCause::START_FAILED);
+  CHECK(tell->message.worker_exited().cause().text() == "it was given device 2, but its node has 2 now");
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 #include "runtime/agent/worker_spawn.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/device/device_watch.h"
+#include "runtime/device/node_devices.h"
 #include "runtime/env/clock.h"
 #include "runtime/env/file.h"
 #include "runtime/env/process.h"
@@ -68,6 +70,7 @@ class NodeAgentImpl : public NodeAgent {
 
   ~NodeAgentImpl() override {
     StopLoop();
+    watch_.reset();
     head_.reset();
     server_.reset();
     keeper_.reset();
@@ -112,6 +115,7 @@ class NodeAgentImpl : public NodeAgent {
 
   v1::WorkerAssignment AssignmentOfAll() const;
   absl::Status OpenServer();
+  absl::Status FindDevices();
   absl::StatusOr<v1::AgentIdentity> OpenIdentity();
   // Under which other nodes reach this one; "": not at all.
   absl::StatusOr<std::string> FindHost() const;
@@ -166,6 +170,7 @@ class NodeAgentImpl : public NodeAgent {
   std::string endpoint_;
   bool adopts_ = false;  // Workers of an agent before this one.
   v1::Resources resources_;
+  device::NodeDevices devices_;  // Until the watch has them.
   std::unique_ptr<RuntimeFolder> folder_;
   WorkerSpawnOptions spawn_;
   std::optional<AgentState> state_;           // Of the loop's thread, once it runs.
@@ -189,6 +194,7 @@ class NodeAgentImpl : public NodeAgent {
   std::unique_ptr<KeeperLink> keeper_;
   std::unique_ptr<HeadLink> head_;
   std::thread loop_;
+  std::unique_ptr<device::DeviceWatch> watch_;
 };
 
 absl::Status NodeAgentImpl::Open() {
@@ -196,6 +202,7 @@ absl::Status NodeAgentImpl::Open() {
   TROUPE_ASSIGN_OR_RETURN(std::string keeper_program,
                           ProgramPath(options_.keeper_program, "troupe_keeper", "the keeper's program"));
   if (options_.runtime_dir.empty()) options_.runtime_dir = DefaultRuntimeDir("node");
+  TROUPE_RETURN_IF_ERROR(FindDevices());
   TROUPE_ASSIGN_OR_RETURN(folder_, RuntimeFolder::Open(options_.runtime_dir));
   folder_->RemoveDeadSockets();
   TROUPE_RETURN_IF_ERROR(OpenServer());
@@ -218,7 +225,25 @@ absl::Status NodeAgentImpl::Open() {
                            .log = [this](const std::string& text) { Log(text); }};
   TROUPE_ASSIGN_OR_RETURN(keeper_, KeeperLink::Start(std::move(keeper), MakeSink()));
   head_ = std::make_unique<HeadLink>(options_.head_target, options_.security, MakeSink());
+  watch_ =
+      std::make_unique<device::DeviceWatch>(std::move(devices_), [this](int index, const v1::DeviceHealth& health) {
+        Push(DeviceHealthSeen{index, health});
+      });
   loop_ = std::thread([this] { Loop(); });
+  return absl::OkStatus();
+}
+
+absl::Status NodeAgentImpl::FindDevices() {
+  device::DevicePlaces places;
+  places.environment = OwnEnvironment();
+  places.sim_health_file = options_.runtime_dir + "/sim_devices";
+  if (auto library = places.environment.find("TROUPE_NVML_LIBRARY"); library != places.environment.end()) {
+    places.nvml_library = library->second;
+  }
+  TROUPE_ASSIGN_OR_RETURN(devices_, device::NodeDevices::Find(options_.resources.devices, places));
+  for (const std::string& note : devices_.notes()) Log(note);
+  resources_.set_devices(static_cast<int>(devices_.devices().size()));
+  resources_.set_device_kind(devices_.empty() ? "" : devices_.kind());
   return absl::OkStatus();
 }
 
@@ -289,6 +314,10 @@ absl::Status NodeAgentImpl::OpenState(const v1::AgentIdentity& identity) {
   *state.registration.mutable_resources() = resources_;
   state.registration.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
   state.registration.set_agent_endpoint(endpoint_);
+  for (const device::OfferedDevice& device : devices_.devices()) {
+    *state.registration.add_devices() = device.found.device;
+    spawn_.devices.push_back(device.found);
+  }
   state_.emplace(std::move(state), identity, assigned, MonotonicNow());
 
   spawn_.worker_binary = options_.worker_binary.empty() ? OwnFolder() + "/troupe_worker"
@@ -310,6 +339,7 @@ absl::Status NodeAgentImpl::Shutdown(absl::Duration grace) {
   }
   if (head_ != nullptr) head_->Flush(kFlush);
   StopLoop();
+  watch_.reset();
   head_.reset();
   server_.reset();
   absl::Status ended = keeper_->ShutDownKeeper(kKeeperEnd);
@@ -337,6 +367,7 @@ void NodeAgentImpl::Loop() {
     for (const AgentEvent& event : events) Handle(event);
     if (MonotonicNow() >= next_tick) {
       Handle(TimePassed());
+      watch_->CheckLate(MonotonicNow());
       next_tick = MonotonicNow() + AgentState::kTickInterval;
     }
   }

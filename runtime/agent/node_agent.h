@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "runtime/agent/devices.h"
+#include "runtime/agent/node_resources.h"
 #include "runtime/rpc/security.h"
 
 namespace troupe {

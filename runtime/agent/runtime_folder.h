@@ -5,6 +5,7 @@
 //   keeper.lock, keeper.sock, keeper.log              logs/      of workers without an output folder
 //   objects.sock  the broker of memory files          w-*.sock, w-*.ring  a worker's own
 //   spill/        objects that memory has no room for
+//   sim_devices   how simulated devices are (runtime/device/sim_source.h); written by who tries something
 #pragma once
 
 #include <memory>

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "runtime/agent/devices.h"
+#include "runtime/agent/node_resources.h"
 #include "runtime/agent/worker_spawn.h"
 #include "runtime/env/file.h"
 
@@ -27,6 +27,15 @@ v1::StartWorker Start() {
   start.add_device_indices(1);
   start.add_device_indices(3);
   return start;
+}
+
+std::vector<device::FoundDevice> Devices(const std::string& kind, const std::vector<std::string>& names) {
+  std::vector<device::FoundDevice> devices;
+  for (const std::string& name : names) {
+    devices.push_back(device::PlainDevice(kind, static_cast<int>(devices.size())));
+    devices.back().visible_name = name;
+  }
+  return devices;
 }
 
 std::set<std::string> EnvironmentOf(const v1::KeeperSpawn& spawn) {
@@ -105,6 +114,7 @@ TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent
                              .agent_socket = "/run/n/agent.sock",
                              .token = "0123",
                              .device_kind = "sim",
+                             .devices = Devices("sim", {"0", "1", "2", "3"}),
                              .environment = {{"PATH", "/bin"},
                                              {"SECRET", "x"},
                                              {"TROUPE_TOKEN", "x"},
@@ -115,8 +125,9 @@ TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent
   CHECK(EnvironmentOf(spawn) ==
         std::set<std::string>{"PATH=/bin", "PYTHONPATH=/py", "TROUPE_TRACE=1", "TROUPE_WORKER=job/rollout/2#7",
                               "TROUPE_AGENT_SOCKET=/run/n/agent.sock",
-                              "CUDA_VISIBLE_DEVICES=", "TROUPE_SIM_DEVICES=1,3", "OMP_NUM_THREADS=2",
-                              "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0"});
+                              "CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=",
+                              "ASCEND_RT_VISIBLE_DEVICES=", "XPU_VISIBLE_DEVICES=", "TROUPE_SIM_DEVICES=1,3",
+                              "OMP_NUM_THREADS=2", "OMP_WAIT_POLICY=PASSIVE", "GOMP_SPINCOUNT=0"});
   CHECK(spawn.token() == "0123");
   CHECK(spawn.argv(0) == "/bin/worker");
   CHECK(spawn.log_path() == "/runs/x/logs/rollout-2.log");
@@ -125,28 +136,51 @@ TEST_CASE("WorkerSpawn: the environment is exact and carries no secret", "[agent
   own.clear_output_dir();
   CHECK(SpawnOf(own, options).argv(0) == "/home/u/hello");
   CHECK(SpawnOf(own, options).log_path() == "/run/n/logs/job/rollout-2.log");
-  for (const char* variable : {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=x"}) {
+  for (const char* variable :
+       {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=x", "HIP_VISIBLE_DEVICES=0"}) {
     own.mutable_role()->add_environment(variable);
   }
   std::set<std::string> environment = EnvironmentOf(SpawnOf(own, options));
-  for (const char* kept : {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=job/rollout/2#7"}) {
+  for (const char* kept :
+       {"OMP_NUM_THREADS=3", "PATH=/opt/bin", "MODE=a=b", "TROUPE_WORKER=job/rollout/2#7", "HIP_VISIBLE_DEVICES="}) {
     INFO(kept);
     CHECK(environment.count(kept) == 1);
   }
 }
 
-TEST_CASE("WorkerSpawn: device numbers are those of the node, by the names that the agent was given", "[agent]") {
-  WorkerSpawnOptions options{.device_kind = "cuda"};
-  CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=1,3") == 1);
-  options.environment["CUDA_VISIBLE_DEVICES"] = "4,5,6,GPU-abc";
-  CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=5,GPU-abc") == 1);
+TEST_CASE("WorkerSpawn: device numbers are those of the node, by the names that the kind has for them", "[agent]") {
+  WorkerSpawnOptions options{.device_kind = "cuda", .devices = Devices("cuda", {"4", "GPU-b", "6", "GPU-abc"})};
+  CHECK(EnvironmentOf(SpawnOf(Start(), options)).count("CUDA_VISIBLE_DEVICES=GPU-b,GPU-abc") == 1);
+  options.device_kind = "rocm";
+  std::set<std::string> rocm = EnvironmentOf(SpawnOf(Start(), options));
+  CHECK(rocm.count("ROCR_VISIBLE_DEVICES=GPU-b,GPU-abc") == 1);
+  CHECK(rocm.count("HIP_VISIBLE_DEVICES=0,1") == 1);
+  CHECK(rocm.count("CUDA_VISIBLE_DEVICES=") == 1);
 }
 
-TEST_CASE("WorkerSpawn: an empty list of devices shows none, and a negative one ends it", "[agent]") {
-  CHECK(VisibleDevices("").empty());
-  CHECK(VisibleDevices("-1").empty());
-  CHECK(VisibleDevices("NoDevFiles").empty());
-  CHECK(VisibleDevices("2,GPU-abc,-1,3") == std::vector<std::string>{"2", "GPU-abc"});
+TEST_CASE("WorkerSpawn: what a worker may use of a device's memory is told, in bytes and as a part", "[agent]") {
+  WorkerSpawnOptions options{
+      .device_kind = "sim",
+      .devices = Devices("sim", {"0", "1", "2", "3"}),
+      .environment = {{"TROUPE_DEVICE_MEMORY_BYTES", "1"}, {"TROUPE_DEVICE_MEMORY_FRACTION", "1"}}};
+  auto told = [&](const v1::StartWorker& start) {
+    std::string text;
+    for (const std::string& variable : EnvironmentOf(SpawnOf(start, options))) {
+      if (variable.rfind("TROUPE_DEVICE_MEMORY_", 0) == 0) text += variable.substr(21) + " ";
+    }
+    return text;
+  };
+  CHECK(told(Start()) == "");  // All of whole devices.
+  v1::StartWorker share = Start();
+  share.mutable_role()->mutable_resources()->set_device_share(0.25);
+  CHECK(told(share) == "FRACTION=0.25 ");  // How much memory there is is not known.
+  for (device::FoundDevice& found : options.devices) found.device.set_memory_bytes(int64_t{80} << 30);
+  CHECK(told(share) == "BYTES=21474836480 FRACTION=0.25 ");
+  v1::StartWorker asked = Start();
+  asked.mutable_role()->mutable_resources()->set_device_memory_bytes(int64_t{20} << 30);
+  CHECK(told(asked) == "BYTES=21474836480 FRACTION=0.25 ");
+  asked.clear_device_indices();
+  CHECK(told(asked) == "");
 }
 
 TEST_CASE("NodeResources: a control group's share of the processors", "[agent]") {
@@ -157,15 +191,18 @@ TEST_CASE("NodeResources: a control group's share of the processors", "[agent]")
   }
 }
 
-TEST_CASE("NodeResources: devices are found, simulated or none; anything else is refused", "[agent]") {
-  CHECK(FindNodeResources({.devices = "sim:8"})->devices() == 8);
-  CHECK(FindNodeResources({.devices = "sim:8"})->device_kind() == "sim");
-  CHECK(FindNodeResources({.devices = "none"})->devices() == 0);
-  CHECK(FindNodeResources({.devices = "none"})->cpus() >= 1);
-  CHECK(FindNodeResources({.cpus = 3.5, .memory_bytes = 1 << 30, .devices = "none"})->cpus() == 3.5);
-  for (const char* text : {"sim:", "sim:x", "sim:-1", "sim:1x", "gpu", ""}) {
-    INFO(text);
-    CHECK(absl::IsInvalidArgument(FindNodeResources({.devices = text}).status()));
+TEST_CASE("NodeResources: CPUs, memory and what users name are as asked for; anything absurd is refused", "[agent]") {
+  CHECK(FindNodeResources({})->cpus() >= 1);
+  CHECK(FindNodeResources({.cpus = 3.5, .memory_bytes = 1 << 30})->cpus() == 3.5);
+  CHECK(FindNodeResources({.custom = {{"licence", 2}}})->custom().at("licence") == 2);
+  CHECK(absl::IsInvalidArgument(FindNodeResources({.cpus = -1}).status()));
+  for (const NodeResourceOptions& wrong :
+       {NodeResourceOptions{.custom = {{"licence", 0}}}, NodeResourceOptions{.custom = {{"licence", -2}}},
+        NodeResourceOptions{.custom = {{"licence", 1e300}}}, NodeResourceOptions{.custom = {{"", 1}}},
+        NodeResourceOptions{.custom = {{std::string(65, 'x'), 1}}}}) {
+    const absl::Status status = FindNodeResources(wrong).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(status.message().find("resource '") != absl::string_view::npos);
   }
 }
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
+#include <limits>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/ids.h"
+#include "runtime/device/visible_devices.h"
 
 namespace troupe::agent {
 namespace {
@@ -36,16 +38,30 @@ bool IsInherited(std::string_view name) {
                      [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
-// The devices of `start` by the names that the agent itself has for them: where it was given only some of the machine's
-// (by Slurm, say), device 0 of the node is the first of these.
-std::string DeviceList(const v1::StartWorker& start, const std::string& own_devices) {
-  const std::vector<std::string> own = VisibleDevices(own_devices);
-  std::string list;
+// Where the memory of its devices is limited: how much of each, and which part that is.
+void LimitDeviceMemory(const v1::Resources& asked, int64_t device_bytes, std::map<std::string, std::string>& out) {
+  int64_t bytes = asked.device_memory_bytes();
+  double fraction = asked.device_share();
+  if (bytes == 0) bytes = static_cast<int64_t>(fraction * static_cast<double>(device_bytes));
+  if (fraction == 0 && device_bytes > 0) fraction = static_cast<double>(bytes) / static_cast<double>(device_bytes);
+  if (bytes > 0) out["TROUPE_DEVICE_MEMORY_BYTES"] = std::to_string(bytes);
+  if (fraction > 0) out["TROUPE_DEVICE_MEMORY_FRACTION"] = absl::StrCat(std::min(fraction, 1.0));
+}
+
+void ShowDevices(const v1::StartWorker& start, const WorkerSpawnOptions& options,
+                 std::map<std::string, std::string>& out) {
+  std::vector<std::string> names;
+  int64_t least_bytes = std::numeric_limits<int64_t>::max();
   for (int32_t index : start.device_indices()) {
-    bool named = index >= 0 && static_cast<size_t>(index) < own.size();
-    list += (list.empty() ? "" : ",") + (named ? own[index] : std::to_string(index));
+    if (index < 0 || static_cast<size_t>(index) >= options.devices.size()) continue;  // AgentState has refused those.
+    const device::FoundDevice& found = options.devices[static_cast<size_t>(index)];
+    names.push_back(found.visible_name);
+    least_bytes = std::min(least_bytes, found.device.memory_bytes());
   }
-  return list;
+  for (const auto& [name, value] : device::VisibleEnvironment(options.device_kind, names)) out[name] = value;
+  out.erase("TROUPE_DEVICE_MEMORY_BYTES");
+  out.erase("TROUPE_DEVICE_MEMORY_FRACTION");
+  if (!names.empty()) LimitDeviceMemory(start.role().resources(), least_bytes, out);
 }
 
 std::string FileNameOf(const v1::StartWorker& start) {
@@ -76,11 +92,7 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   }
   environment["TROUPE_WORKER"] = ActorLife::FromProto(start.actor()).ToString();
   environment["TROUPE_AGENT_SOCKET"] = options.agent_socket;
-  // A variable that is set and empty hides every device: no worker sees one that it was not given.
-  auto own = options.environment.find("CUDA_VISIBLE_DEVICES");
-  std::string own_devices = own == options.environment.end() ? "" : own->second;
-  environment["CUDA_VISIBLE_DEVICES"] = options.device_kind == "cuda" ? DeviceList(start, own_devices) : "";
-  if (options.device_kind == "sim") environment["TROUPE_SIM_DEVICES"] = DeviceList(start, "");
+  ShowDevices(start, options, environment);
 
   v1::KeeperSpawn spawn;
   *spawn.mutable_actor() = start.actor();
@@ -91,16 +103,6 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   spawn.set_token(options.token);
   spawn.set_memory_bytes_max(start.role().resources().memory_bytes());
   return spawn;
-}
-
-std::vector<std::string> VisibleDevices(const std::string& value) {
-  std::vector<std::string> devices;
-  std::istringstream names(value);
-  for (std::string name; std::getline(names, name, ',');) {
-    if (name.empty() || name[0] == '-' || name == "NoDevFiles") break;
-    devices.push_back(name);
-  }
-  return devices;
 }
 
 std::map<std::string, std::string> OwnEnvironment() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/device_source.h"
 #include "troupe/v1/keeper.pb.h"
 #include "troupe/v1/node.pb.h"
 
@@ -16,7 +17,8 @@ struct WorkerSpawnOptions {
   std::string runtime_dir;
   std::string agent_socket;  // gRPC path of the agent, without "unix:".
   std::string token;
-  std::string device_kind;                         // Of this node: "", "cuda" or "sim".
+  std::string device_kind;                         // Of this node; "" it has none.
+  std::vector<device::FoundDevice> devices;        // Of this node, by number.
   std::map<std::string, std::string> environment;  // The agent's own; what a worker may inherit is taken from it.
 };
 
@@ -28,12 +30,12 @@ std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runti
 //   OMP_NUM_THREADS: the role's CPUs, at least 1; OMP_WAIT_POLICY, GOMP_SPINCOUNT: idle threads sleep
 //   the role's own variables (RoleSpec.environment)
 //   TROUPE_WORKER ("job/role/replica#incarnation"), TROUPE_AGENT_SOCKET
-//   CUDA_VISIBLE_DEVICES or TROUPE_SIM_DEVICES: the devices by number ("" none, so that none is seen by accident)
+//   the visible-devices variables of every kind (runtime/device/device_kinds.h): its devices by name; "" none, so that
+//   none is seen by accident
+//   TROUPE_DEVICE_MEMORY_BYTES, TROUPE_DEVICE_MEMORY_FRACTION: what it may use of the memory of each of its devices, in
+//   bytes and as a part of all; nothing enforces it, so its allocator has to. Set where it asked for device memory or
+//   for a share of a device, the former as far as the device's memory is known.
 v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options);
-
-// The devices that a value of CUDA_VISIBLE_DEVICES shows, as the driver reads it: names up to the first that is empty
-// or negative, so none in "" and "-1".
-std::vector<std::string> VisibleDevices(const std::string& value);
 
 // The environment of this process.
 std::map<std::string, std::string> OwnEnvironment();

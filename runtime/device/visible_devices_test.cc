@@ -80,7 +80,7 @@ TEST_CASE("Visible devices: a worker sees its own and none of another kind", "[d
   CHECK(VisibleEnvironment("sim", {"1", "3"}) == with({{"TROUPE_SIM_DEVICES", "1,3"}}));
 }
 
-TEST_CASE("PCI addresses and lists of processors as the kernel writes them", "[device]") {
+TEST_CASE("Sysfs: PCI addresses and lists of processors are read as the kernel writes them", "[device]") {
   CHECK(PciAddress("00000000:1B:00.0") == "0000:1b:00.0");
   CHECK(PciAddress("9c:1f.7") == "0000:9c:1f.7");
   CHECK(PciAddress("10000:01:00.0") == "10000:01:00.0");

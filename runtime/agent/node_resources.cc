@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/agent/devices.h"
+#include "runtime/agent/node_resources.h"
 
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
-#include <map>
 #include <sstream>
 #include <thread>
 
-#include "runtime/agent/worker_spawn.h"
 #include "runtime/env/file.h"
 #include "runtime/env/memory.h"
 
 namespace troupe::agent {
 namespace {
 
-constexpr int kSimDevicesMax = 1024;
+constexpr size_t kNameBytesMax = 64;
+constexpr double kCustomMax = 1e9;
 
 // The share of a control group: v2 "200000 100000" or "max 100000", v1 in two files (-1: no limit).
 double CpuQuota() {
@@ -37,16 +35,6 @@ double UsableCpus() {
   return std::min<double>(std::max(1, cpus), CpuQuota());
 }
 
-// Those that this process may see.
-int CudaDevices() {
-  const std::map<std::string, std::string> environment = OwnEnvironment();
-  auto visible = environment.find("CUDA_VISIBLE_DEVICES");
-  if (visible != environment.end()) return static_cast<int>(VisibleDevices(visible->second).size());
-  int count = 0;
-  while (FileExists("/dev/nvidia" + std::to_string(count))) ++count;
-  return count;
-}
-
 }  // namespace
 
 double CpusOfQuota(std::string_view text) {
@@ -64,24 +52,13 @@ absl::StatusOr<v1::Resources> FindNodeResources(const NodeResourceOptions& optio
   v1::Resources resources;
   resources.set_cpus(options.cpus > 0 ? options.cpus : UsableCpus());
   resources.set_memory_bytes(options.memory_bytes > 0 ? options.memory_bytes : UsableMemoryBytes());
-  if (options.devices == "none") return resources;
-  if (options.devices == "auto") {
-    resources.set_devices(CudaDevices());
-    if (resources.devices() > 0) resources.set_device_kind("cuda");
-    return resources;
+  for (const auto& [name, amount] : options.custom) {
+    if (name.empty() || name.size() > kNameBytesMax || !(amount > 0 && amount <= kCustomMax)) {
+      return absl::InvalidArgumentError("resource '" + name + "': expected a name of at most " +
+                                        std::to_string(kNameBytesMax) + " bytes and a number above 0, up to 1e9");
+    }
+    (*resources.mutable_custom())[name] = amount;
   }
-  constexpr char kSim[] = "sim:";
-  constexpr size_t kSimBytes = sizeof(kSim) - 1;
-  int count = -1;
-  const std::string& text = options.devices;
-  const char* end = text.data() + text.size();
-  if (text.rfind(kSim, 0) != 0 || std::from_chars(text.data() + kSimBytes, end, count).ptr != end || count < 0 ||
-      count > kSimDevicesMax) {
-    return absl::InvalidArgumentError("devices '" + text + "': expected auto, none or sim:N with N up to " +
-                                      std::to_string(kSimDevicesMax));
-  }
-  resources.set_devices(count);
-  resources.set_device_kind("sim");
   return resources;
 }
 
