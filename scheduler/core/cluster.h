@@ -140,6 +140,17 @@ class Cluster {
   void EndJob(const JobRecord& job, v1::JobState state, const std::string& reason,
               const v1::FinishJobRequest* finish = nullptr, int error_code = 0);
 
+  // Groups and the number of replicas (cluster_groups.cc).
+  void On(const ScaleJob& event);
+  absl::Status CheckScale(const JobRecord& job, const v1::ScaleJobRequest& request) const;
+  bool CanDoWithout(const JobRecord& job, const ReplicaKey& key) const;
+  void RestartGang(const JobRecord& job, const std::string& name, const std::string& reason);
+  bool MayGrantOn(const PlacedSlot& slot) const;
+  bool MayStart(const JobRecord& job, const Group& gang);
+  std::set<std::string> RolesThatWait(const JobRecord& job);
+  void GrowJobs();
+  bool PlaceSlots(const JobRecord& job, const std::vector<size_t>& numbers, const char* event, std::string* why_not);
+
   // Events (cluster_nodes.cc).
   void On(const FromNode& event);
   void Hear(SessionId stream, const v1::AgentToHead& message, Monotonic received);
@@ -231,6 +242,7 @@ class Cluster {
   std::map<ActorPath, WorkerSoft> workers_;
   std::map<JobId, JobSoft> jobs_;
   std::set<JobId> waiting_;                      // Lack slots, and may be placed.
+  std::set<JobId> growing_;                      // Whole, and with slots that want a place.
   std::map<JobId, std::set<JobId>> dependents_;  // Waiting jobs, by a job that they wait for.
   std::set<JobId> gave_way_;                     // Waiting jobs for which others were preempted.
   std::optional<Reservation> reservation_;       // Of the first job that does not fit.

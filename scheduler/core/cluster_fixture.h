@@ -47,7 +47,7 @@ class ClusterFixture {
       if (auto* answer = std::get_if<Answer>(&action)) answers_[answer->call] = *answer;
       if (auto* job = std::get_if<PublishJob>(&action)) jobs_[job->job_id] = job->job ? *job->job : v1::Job();
     }
-    return result.actions;
+    return actions_ = result.actions;
   }
 
   Answer Submit(const v1::JobSpec& spec, const std::string& request_id = "", bool dry_run = false) {
@@ -82,6 +82,15 @@ class ClusterFixture {
     return answers_.at(calls_).status;
   }
 
+  absl::Status Scale(const std::string& job, const std::string& role, int replicas) {
+    ScaleJob event{++calls_, {}};
+    event.request.set_job_id(job);
+    event.request.set_role(role);
+    event.request.set_replicas(replicas);
+    Do(event);
+    return answers_.at(calls_).status;
+  }
+
   std::vector<Action> FromAgent(SessionId session, v1::AgentToHead message) {
     FromNode event{session, {}, now_};
     *event.messages.add_messages() = std::move(message);
@@ -110,6 +119,8 @@ class ClusterFixture {
 
   // Of the last step, as the driver gets it.
   const StepResult& last() const { return last_; }
+  // Its actions, also those that did not wait.
+  const std::vector<Action>& actions() const { return actions_; }
   const v1::Job& job(const std::string& id) const { return jobs_.at(id); }
   const ClusterState& state() const { return cluster_->state(); }
   Cluster& cluster() { return *cluster_; }
@@ -119,6 +130,7 @@ class ClusterFixture {
   ClusterOptions options_;
   std::optional<Cluster> cluster_;
   StepResult last_;
+  std::vector<Action> actions_;
   ClusterState replayed_;
   Monotonic now_ = Monotonic::FromNanoseconds(1'000'000'000);
   CallId calls_ = 0;

@@ -51,7 +51,9 @@ void Cluster::On(const StartTerm&) {
   }
   for (const auto& [id, job] : state_.jobs()) {
     JobSoft& soft = jobs_[id];
-    soft.ran = job.phase == v1::StoredJob::PLACED && job.live == static_cast<int>(job.replicas.size());
+    soft.ran = job.phase == v1::StoredJob::PLACED &&
+               std::all_of(job.replicas.begin(), job.replicas.end(),
+                           [](const auto& r) { return r.second.live || r.second.over(); });
     for (const v1::JobDependency& dependency : job.spec().after()) {
       if (!job.placed_once) dependents_[JobId(dependency.job_id())].insert(id);
     }
@@ -105,14 +107,14 @@ absl::Status Cluster::Admit(const v1::JobSpec& spec) {
   TROUPE_RETURN_IF_ERROR(Annotate(AdmitToQueue(spec), absl::StrCat("job '", spec.name(), "'")));
   if (empty_.size() < nodes_.size()) return absl::OkStatus();  // What a node has that has not registered is not known.
   if (empty_.empty()) return absl::OkStatus();
-  PlacementResult result = Place(SlotsOf(spec), empty_);
+  PlacementResult result = Place(LeastSlotsOf(spec), empty_);
   if (result.verdict != PlacementVerdict::kImpossible) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job '", spec.name(), "' can never fit on the nodes there are: ", result.reason));
 }
 
 v1::SubmitJobResponse Cluster::DryRun(const v1::JobSpec& spec) {
-  std::vector<Slot> slots = SlotsOf(spec);
+  std::vector<Slot> slots = LeastSlotsOf(spec);
   RefreshFree();
   PlacementResult result = Place(slots, free_);
   v1::SubmitJobResponse response;

@@ -222,12 +222,16 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   const JobRecord& job = *state_.FindJob(life.path.job);
   const Replica& replica = *state_.FindReplica(life.path);
   RestartLimits limits = RestartLimits::FromProto(job.role(life.path.role));
-  bool counted = CountsAsFailure(cause, job.stopping());
-  bool done = !job.has_controller() && cause.kind() == v1::ExitCause::EXITED && cause.exit_code() == 0;
+  const ReplicaKey key{life.path.role, life.path.replica};
+  const Group* gang = job.gang(key.role);
+  const bool of_old_gang = gang != nullptr && replica.generation < gang->generation;
+  const bool asked = job.stopping() || !job.StopReason(key, replica).empty();
+  bool counted = CountsAsFailure(cause, asked);
+  bool done = !job.has_controller() && cause.kind() == v1::ExitCause::EXITED && cause.exit_code() == 0 && !of_old_gang;
   RestartDecision decision{.restart_at_ms = ClusterMs(), .reason = CauseText(cause)};
   if (counted && !done) {
     decision = DecideRestart(limits, replica.failure_ms, replica.out_of_memory_ms, cause, ClusterMs());
-  } else if (cause.kind() == v1::ExitCause::STOPPED && !job.stopping()) {
+  } else if (cause.kind() == v1::ExitCause::STOPPED && !asked) {
     decision.restart_at_ms += limits.backoff_initial_ms;  // Its node stopped it by itself.
   }
   v1::Record record;
@@ -237,17 +241,27 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   exit.set_counted(counted && !done);
   exit.set_done(done);
   exit.set_restart_at_ms(decision.restart_at_ms);
+  exit.set_given_up(decision.give_up && CanDoWithout(job, key));
+  const bool given_up = exit.given_up();
   NodeId node = replica.node;
   Commit(std::move(record));
+  if (given_up || replica.retired || !job.placed[replica.slot].placed()) {
+    NodeChanged(node);
+    place_again_ = true;
+  }
   WorkerSoft& soft = Soft(life.path, decision.reason);
   soft.ready = soft.stop_sent = false;
   soft.pid = 0;
   soft.endpoint.clear();
   soft.remote_endpoint.clear();
-  std::string actor = ReplicaKey{life.path.role, life.path.replica}.ToString();
+  std::string actor = key.ToString();
   Log(job, "exited", decision.reason, actor + "#" + std::to_string(life.incarnation), node);
-  if (decision.give_up) {
+  if (given_up) {
+    Log(job, "given_up", absl::StrCat(decision.reason, "; the job goes on without it"), actor, node);
+  } else if (decision.give_up) {
     FailOrRetry(job, absl::StrCat(actor, " ", decision.reason), cause.status_code());
+  } else if (gang != nullptr && !asked && !done) {
+    RestartGang(job, GroupName(job.role(key.role)), absl::StrCat(actor, " ", CauseText(cause)));
   }
   dirty_.insert(job.id);
   job_views_.insert(job.id);

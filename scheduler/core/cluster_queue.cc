@@ -40,8 +40,9 @@ bool Cluster::IsHeld(const JobRecord& job) {
 Cluster::JobSoft& Cluster::DemandOf(const JobRecord& job) {
   JobSoft& soft = jobs_[job.id];
   if (!soft.demand.empty()) return soft;
-  soft.use = UseOf(job.slots);
-  for (const Slot& slot : job.slots) absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
+  const std::vector<Slot> slots = job.Demand(true);
+  soft.use = UseOf(slots);
+  for (const Slot& slot : slots) absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
   return soft;
 }
 
@@ -92,6 +93,10 @@ void Cluster::PlaceWaiting() {
       in_vain.emplace(demand, soft.reason);
     }
     (lost_some ? half_lost : blocked).push_back(job.id);
+  }
+  if (half_lost.empty() && !growing_.empty()) {
+    if (!blocked.empty() && !masked_) ReserveFor(*state_.FindJob(blocked.front()));
+    if (blocked.empty() || masked_ || no_place_ever_.job == blocked.front()) GrowJobs();
   }
   Mask(false);
   if (blocked.empty()) reservation_.reset();
@@ -151,11 +156,7 @@ bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_
   }
   const JobRecord& job = *state_.FindJob(wanting);
   bool as_a_whole = std::find(given_up.begin(), given_up.end(), wanting) != given_up.end();
-  std::vector<Slot> wanted;
-  for (size_t i = 0; i < job.slots.size(); ++i) {
-    if (as_a_whole ? job.unfinished(i) : job.wants_place(i)) wanted.push_back(job.slots[i]);
-  }
-  if (Place(wanted, nodes).verdict != PlacementVerdict::kPlaced) return false;
+  if (Place(job.Demand(as_a_whole), nodes).verdict != PlacementVerdict::kPlaced) return false;
   for (const JobId& id : given_up) {
     std::string reason =
         id == wanting ? std::string("it lost workers with a node and fits again only when all of it is placed anew")

@@ -60,7 +60,7 @@ bool Cluster::ReservationHolds(const JobId& job) const {
 void Cluster::ReserveFor(const JobRecord& job) {
   const bool vain = no_place_ever_.job == job.id && ClusterMs() < no_place_ever_.until_ms;
   if (!ReservationHolds(job.id) && !vain) {
-    reservation_ = Reserve(job.id, job.slots, free_.All(), HoldersByEnd());
+    reservation_ = Reserve(job.id, job.Demand(true), free_.All(), HoldersByEnd());
     if (reservation_) {
       Log(job, "reserved",
           absl::StrCat("places on ", reservation_->places.size(), " nodes are kept for it; it waits for ",
@@ -114,7 +114,8 @@ bool Cluster::TryPlaceBehindReservation(const JobRecord& job, bool tell) {
   if (ends_before) {
     placed = TryPlace(job, tell);
     if (placed) reservation_->waits_for.insert(job.id);
-  } else if (job.phase == v1::StoredJob::WAITING && Place(job.slots, free_).verdict == PlacementVerdict::kPlaced) {
+  } else if (job.phase == v1::StoredJob::WAITING &&
+             Place(job.Demand(true), free_).verdict == PlacementVerdict::kPlaced) {
     Wait(job, absl::StrCat("would fit, but job ", reservation_->job.value(), " comes first: places on ",
                            reservation_->places.size(), " nodes are kept for it"));
   } else {
@@ -160,7 +161,7 @@ bool Cluster::PreemptFor(const JobRecord& job,
   for (const auto& [priority, age, victim] : preemptible) {
     if (priority < job.spec().priority()) candidates.push_back(std::move(holders.at(victim->id)));
   }
-  const std::vector<JobId> victims = ChooseVictims(job.slots, soon.All(), candidates);
+  const std::vector<JobId> victims = ChooseVictims(job.Demand(true), soon.All(), candidates);
   if (victims.empty()) return false;
   gave_way_.insert(job.id);
   reservation_.reset();  // It waits for others now.

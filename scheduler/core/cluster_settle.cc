@@ -29,6 +29,7 @@ void Cluster::SettleJob(const JobId& id) {
   if (job == nullptr || job->ended()) return;
   if (job->stopping()) {
     waiting_.erase(id);
+    growing_.erase(id);
     if (job->live > 0) return StopWorkers(*job);
     v1::Record record;
     if (job->phase == v1::StoredJob::ENDING) {
@@ -66,8 +67,13 @@ void Cluster::SettleJob(const JobId& id) {
     return Requeue(*job, absl::StrCat(job->stop.reason(), "; it did not reach a safe point in time"));
   }
   if (EndAtTimeLimit(*job)) return;
-  bool done = std::all_of(job->replicas.begin(), job->replicas.end(), [](const auto& r) { return r.second.done; });
-  if (done) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
+  StopWorkers(*job);
+  if (job->all_done()) return EndJob(*job, v1::JOB_SUCCEEDED, "every worker has exited with 0");
+  if (job->Growing().empty()) {
+    growing_.erase(id);
+  } else if (growing_.insert(id).second) {
+    place_again_ = true;
+  }
   GrantWorkers(*job);
 }
 
@@ -90,12 +96,15 @@ void Cluster::NoticeLack(const JobRecord& job) {
   }
 }
 
+// All of a job that stops; of another one those that give up their places and those of a group that starts anew.
 void Cluster::StopWorkers(const JobRecord& job) {
   int64_t grace = job.spec().stop_grace_ms() > 0 ? job.spec().stop_grace_ms() : options_.stop_grace_ms;
   if (jobs_[job.id].grace_ms > 0) grace = jobs_[job.id].grace_ms;
-  std::string reason = job.phase == v1::StoredJob::ENDING ? job.ending.reason() : job.requeue_reason;
   for (const auto& [key, replica] : job.replicas) {
-    if (!replica.live) continue;
+    const std::string reason = job.phase == v1::StoredJob::ENDING       ? job.ending.reason()
+                               : job.phase == v1::StoredJob::REQUEUEING ? job.requeue_reason
+                                                                        : job.StopReason(key, replica);
+    if (!replica.live || (reason.empty() && !job.stopping())) continue;
     ActorPath path{job.id, key.role, key.replica};
     auto node = nodes_.find(replica.node);
     // A node that is away is told when it registers again.
@@ -112,13 +121,13 @@ void Cluster::StopWorkers(const JobRecord& job) {
 }
 
 void Cluster::GrantWorkers(const JobRecord& job) {
+  const std::set<std::string> waiting = RolesThatWait(job);
   for (size_t i = 0; i < job.slots.size(); ++i) {
     const PlacedSlot& slot = job.placed[i];
-    auto node = nodes_.find(slot.node);
-    if (!slot.placed() || node == nodes_.end() || !node->second.usable()) continue;
+    if (!MayGrantOn(slot)) continue;
     for (const ReplicaKey& key : job.slots[i].members) {
       const Replica& replica = job.replicas.at(key);
-      if (replica.live || replica.done) continue;
+      if (replica.live || replica.over() || waiting.contains(key.role)) continue;
       if (Later(replica.restart_at_ms, job.id)) continue;
       Grant(job, key, slot);
     }
@@ -139,6 +148,8 @@ void Cluster::Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlo
   v1::StartWorker& start = *message.mutable_start_worker();
   *start.mutable_actor() = life.ToProto();
   *start.mutable_role() = job.role(key.role);
+  start.mutable_role()->set_replicas(job.wanted.at(key.role));
+  start.set_group_generation(replica.generation);
   start.set_output_dir(job.spec().output_dir());
   start.set_config_json(job.spec().config_json());
   start.set_hang_timeout_ms(job.spec().hang_timeout_ms() > 0 ? job.spec().hang_timeout_ms() : options_.hang_timeout_ms);
@@ -159,23 +170,27 @@ void Cluster::Grant(const JobRecord& job, const ReplicaKey& key, const PlacedSlo
 
 // `tell`: its reason is wanted when it does not fit.
 bool Cluster::TryPlace(const JobRecord& job, bool tell) {
-  std::vector<Slot> lacking;
-  std::vector<size_t> numbers;
-  for (size_t i = 0; i < job.slots.size(); ++i) {
-    if (!job.wants_place(i)) continue;
-    lacking.push_back(job.slots[i]);
-    numbers.push_back(i);
+  std::string why_not;
+  const char* event = job.phase == v1::StoredJob::PLACED ? "re-placed" : "placed";
+  if (PlaceSlots(job, job.Lacking(false), event, tell ? &why_not : nullptr)) return true;
+  if (tell) {
+    Wait(job, nodes_.empty()  ? "no node has joined yet"
+              : free_.empty() ? "no node is ready yet"
+                              : "waits for resources: " + why_not);
   }
+  return false;
+}
+
+// All of them or none.
+bool Cluster::PlaceSlots(const JobRecord& job, const std::vector<size_t>& numbers, const char* event,
+                         std::string* why_not) {
+  std::vector<Slot> lacking;
+  for (size_t number : numbers) lacking.push_back(job.slots[number]);
   PlacementResult result = PlaceAndTake(lacking, free_);
   if (result.verdict != PlacementVerdict::kPlaced) {
-    if (tell) {
-      Wait(job, nodes_.empty()  ? "no node has joined yet"
-                : free_.empty() ? "no node is ready yet"
-                                : "waits for resources: " + result.reason);
-    }
+    if (why_not != nullptr) *why_not = result.reason;
     return false;
   }
-  bool again = job.phase == v1::StoredJob::PLACED;
   v1::Record record;
   record.mutable_job_placed()->set_job_id(job.id.value());
   for (const SlotPlacement& p : result.placements) {
@@ -185,7 +200,7 @@ bool Cluster::TryPlace(const JobRecord& job, bool tell) {
     slot->set_node_incarnation(state_.FindNode(p.node)->incarnation);
     slot->mutable_devices()->Add(p.devices.begin(), p.devices.end());
     const Slot& what = lacking[static_cast<size_t>(p.slot)];
-    Log(job, again ? "re-placed" : "placed", what.need.ToString(), what.ToString(), p.node);
+    Log(job, event, what.need.ToString(), what.ToString(), p.node);
     node_views_.insert(p.node);
   }
   Commit(std::move(record));

@@ -18,11 +18,13 @@ v1::StoredReplica ToStored(const ReplicaKey& key, const Replica& replica) {
   stored.set_restart_at_ms(replica.restart_at_ms);
   stored.mutable_failure_ms()->Add(replica.failure_ms.begin(), replica.failure_ms.end());
   stored.set_out_of_memory_ms(replica.out_of_memory_ms);
+  stored.set_generation(replica.generation);
+  stored.set_given_up(replica.given_up);
   return stored;
 }
 
-Replica FromStored(const v1::StoredReplica& stored) {
-  Replica replica;
+// But for what follows from its job: `replica` has its slot, and whether it is retired.
+void FromStored(const v1::StoredReplica& stored, Replica& replica) {
   replica.incarnation = stored.incarnation();
   replica.live = stored.live();
   replica.done = stored.done();
@@ -32,7 +34,34 @@ Replica FromStored(const v1::StoredReplica& stored) {
   replica.restart_at_ms = stored.restart_at_ms();
   replica.failure_ms.assign(stored.failure_ms().begin(), stored.failure_ms().end());
   replica.out_of_memory_ms = stored.out_of_memory_ms();
-  return replica;
+  replica.generation = stored.generation();
+  replica.given_up = stored.given_up();
+}
+
+// What became of its groups and the number of its replicas.
+void AddGroups(const JobRecord& job, v1::StoredJob& stored) {
+  for (size_t i = job.slots_at_start; i < job.slots.size(); ++i) {
+    v1::ActorId* added = stored.add_added_slots();
+    added->set_role(job.slots[i].members[0].role);
+    added->set_replica(job.slots[i].members[0].replica);
+  }
+  for (const v1::RoleSpec& role : job.spec().roles()) {
+    const int wanted = job.wanted.at(role.role());
+    if (wanted == ReplicasAtStart(role)) continue;
+    v1::RoleScaled* scaled = stored.add_scaled();
+    scaled->set_role(role.role());
+    scaled->set_replicas(wanted);
+  }
+  for (size_t i = 0; i < job.placed.size(); ++i) {
+    if (job.placed[i].optional) stored.add_optional_slots(static_cast<int32_t>(i));
+  }
+  for (const auto& [name, group] : job.groups) {
+    if (group.generation == 1) continue;
+    v1::GroupRestarting* restarted = stored.add_groups();
+    restarted->set_group(name);
+    restarted->set_generation(group.generation);
+    restarted->set_reason(group.reason);
+  }
 }
 
 v1::StoredJob ToStored(const JobRecord& job) {
@@ -55,7 +84,9 @@ v1::StoredJob ToStored(const JobRecord& job) {
     slot->set_node_id(placed.node.value());
     slot->set_node_incarnation(placed.node_incarnation);
     slot->mutable_devices()->Add(placed.devices.begin(), placed.devices.end());
+    slot->set_leaving(placed.leaving);
   }
+  AddGroups(job, stored);
   for (const auto& [key, replica] : job.replicas) *stored.add_replicas() = ToStored(key, replica);
   return stored;
 }
@@ -74,6 +105,15 @@ v1::ClusterSnapshot ClusterState::ToSnapshot() const {
     stored->set_node_incarnation(node.incarnation);
     stored->set_ended(node.ended);
     stored->set_end_reason(node.end_reason);
+    stored->set_drain_deadline_at_ms(node.drain_deadline_ms);
+    stored->set_drain_reason(node.drain_reason);
+    for (const auto& [device, quarantine] : node.quarantined) {
+      v1::DeviceQuarantined* quarantined = stored->add_quarantined();
+      quarantined->set_device(device);
+      quarantined->set_until_at_ms(quarantine.until_ms);
+      quarantined->set_times(quarantine.times);
+      quarantined->set_reason(quarantine.reason);
+    }
   }
   for (const auto& [id, job] : jobs_) *snapshot.add_jobs() = ToStored(job);
   for (const auto& [name, queue] : queues_) *snapshot.add_queues() = queue;
@@ -87,6 +127,11 @@ ClusterState ClusterState::FromSnapshot(const v1::ClusterSnapshot& snapshot) {
     node.incarnation = stored.node_incarnation();
     node.ended = stored.ended();
     node.end_reason = stored.end_reason();
+    node.drain_deadline_ms = stored.drain_deadline_at_ms();
+    node.drain_reason = stored.drain_reason();
+    for (const v1::DeviceQuarantined& q : stored.quarantined()) {
+      node.quarantined[q.device()] = {q.until_at_ms(), q.times(), q.reason()};
+    }
   }
   for (const v1::StoredJob& stored : snapshot.jobs()) {
     state.ApplySubmitted(stored.submitted());
@@ -101,10 +146,12 @@ ClusterState ClusterState::FromSnapshot(const v1::ClusterSnapshot& snapshot) {
     job.earliest_at_ms = stored.earliest_at_ms();
     job.ending = stored.ending();
     job.ended_unix_ms = stored.ended_unix_ms();
+    RestoreGroups(stored, job);
     for (const v1::SlotPlaced& slot : stored.slots()) state.Place(job, slot);
+    for (int32_t slot : stored.optional_slots()) job.placed.at(static_cast<size_t>(slot)).optional = true;
     if (job.placed_at_ms != 0) ++state.queue_use_[job.queue()].jobs;
     for (const v1::StoredReplica& replica : stored.replicas()) {
-      job.replicas[{replica.role(), replica.replica()}] = FromStored(replica);
+      FromStored(replica, job.replicas[{replica.role(), replica.replica()}]);
       job.live += replica.live();
     }
   }

@@ -23,21 +23,6 @@ const std::string& JobRecord::queue() const {
   return spec().queue().empty() ? kDefault : spec().queue();
 }
 
-bool JobRecord::unfinished(size_t slot) const {
-  return std::any_of(slots[slot].members.begin(), slots[slot].members.end(),
-                     [&](const ReplicaKey& key) { return !replicas.at(key).done; });
-}
-
-bool JobRecord::wants_place(size_t slot) const { return !placed[slot].placed() && unfinished(slot); }
-
-bool JobRecord::lacks_slots() const {
-  if (phase != v1::StoredJob::PLACED) return false;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (wants_place(i)) return true;
-  }
-  return false;
-}
-
 const v1::RoleSpec& JobRecord::role(const std::string& name) const {
   for (const v1::RoleSpec& role : spec().roles()) {
     if (role.role() == name) return role;
@@ -57,7 +42,7 @@ void ClusterState::Apply(const v1::Record& record) {
     case v1::Record::kJobPlaced:
       return ApplyPlaced(record.job_placed(), record.at_ms());
     case v1::Record::kWorkerGranted:
-      return ApplyGranted(record.worker_granted());
+      return ApplyGranted(record.worker_granted(), record.at_ms());
     case v1::Record::kWorkerExitRecorded:
       return ApplyExit(record.worker_exit_recorded(), record.at_ms());
     case v1::Record::kNodeGranted:
@@ -96,10 +81,15 @@ void ClusterState::Apply(const v1::Record& record) {
       nodes_.erase(NodeId(record.node_forgotten().node_id()));
       return;
     case v1::Record::kRoleScaled:
+      return ApplyScaled(record.role_scaled());
     case v1::Record::kGroupRestarting:
+      return ApplyGroupRestarting(record.group_restarting());
     case v1::Record::kNodeDrained:
+      return ApplyDrained(record.node_drained());
     case v1::Record::kDeviceQuarantined:
+      return ApplyQuarantined(record.device_quarantined());
     case v1::Record::kReplicaMoving:
+      return ApplyMoving(record.replica_moving());
     case v1::Record::RECORD_NOT_SET:
       break;
   }
@@ -133,10 +123,13 @@ void ClusterState::ApplySubmitted(const v1::JobSubmitted& record) {
   job.id = JobId(record.job_id());
   job.submitted = record;
   job.slots = SlotsOf(record.spec());
+  job.slots_at_start = job.slots.size();
   job.placed.resize(job.slots.size());
-  for (const Slot& slot : job.slots) {
-    for (const ReplicaKey& member : slot.members) job.replicas[member] = {};
+  for (size_t i = 0; i < job.slots.size(); ++i) {
+    for (const ReplicaKey& member : job.slots[i].members) job.replicas[member].slot = i;
   }
+  job.groups = GroupsOf(record.spec());
+  for (const v1::RoleSpec& role : record.spec().roles()) job.wanted[role.role()] = ReplicasAtStart(role);
   TROUPE_CHECK(!jobs_.contains(job.id), "JOB-4: a job id is given once");
   last_order_ = std::max(last_order_, record.order());
   if (!record.request_id().empty()) requests_[record.request_id()] = job.id;
@@ -146,8 +139,12 @@ void ClusterState::ApplySubmitted(const v1::JobSubmitted& record) {
 
 void ClusterState::ApplyPlaced(const v1::JobPlaced& record, int64_t at_ms) {
   JobRecord& job = Job(record.job_id());
-  TROUPE_CHECK(job.phase == v1::StoredJob::WAITING || job.lacks_slots(), "JOB-1: only what lacks slots is placed");
-  for (const v1::SlotPlaced& slot : record.slots()) Place(job, slot);
+  TROUPE_CHECK(job.phase == v1::StoredJob::WAITING || job.phase == v1::StoredJob::PLACED,
+               "JOB-1: only what lacks slots is placed");
+  for (const v1::SlotPlaced& slot : record.slots()) {
+    CheckPlace(NodeId(slot.node_id()), {slot.devices().begin(), slot.devices().end()}, at_ms);
+    Place(job, slot);
+  }
   job.placed_once = true;
   if (job.phase == v1::StoredJob::WAITING) {
     job.placed_at_ms = at_ms;
@@ -162,7 +159,8 @@ void ClusterState::Place(JobRecord& job, const v1::SlotPlaced& slot) {
   NodeRecord& node = nodes_[NodeId(slot.node_id())];
   TROUPE_CHECK(!placed.placed(), "DEV-1: a slot that holds a node is not placed again");
   TROUPE_CHECK(!node.ended && node.incarnation == slot.node_incarnation(), "INC-2: slots lie on living nodes");
-  placed = {NodeId(slot.node_id()), slot.node_incarnation(), {slot.devices().begin(), slot.devices().end()}};
+  placed = {
+      NodeId(slot.node_id()), slot.node_incarnation(), {slot.devices().begin(), slot.devices().end()}, slot.leaving()};
   const Amount& need = job.slots[static_cast<size_t>(slot.slot())].need;
   node.used_milli_cpus += need.milli_cpus;
   node.used_memory_bytes += need.memory_bytes;
@@ -188,7 +186,9 @@ void ClusterState::ReleaseSlot(JobRecord& job, size_t slot) {
     if (used == 0) node.device_used.erase(device);
   }
   queue_use_[job.queue()].Add(need, -1);
+  const bool optional = placed.optional;
   placed = {};
+  placed.optional = optional;
 }
 
 void ClusterState::ReleaseSlots(JobRecord& job) {
@@ -200,12 +200,17 @@ void ClusterState::ReleaseSlots(JobRecord& job) {
   if (std::exchange(job.placed_at_ms, 0) != 0) --queue_use_[job.queue()].jobs;
 }
 
-void ClusterState::ApplyGranted(const v1::WorkerGranted& record) {
+void ClusterState::ApplyGranted(const v1::WorkerGranted& record, int64_t at_ms) {
   JobRecord& job = Job(record.actor().id().job_id());
   Replica& replica = job.replicas.at(KeyOf(record.actor()));
   TROUPE_CHECK(job.phase == v1::StoredJob::PLACED, "JOB-1: workers are granted to placed jobs only");
   TROUPE_CHECK(!replica.live, "INC-3: a replica has at most one live incarnation");
   TROUPE_CHECK(record.actor().incarnation() > replica.incarnation, "INC-1: incarnations only grow");
+  const PlacedSlot& slot = job.placed[replica.slot];
+  TROUPE_CHECK(slot.leaving.empty() && !replica.retired, "SCALE-1: what is given up is not granted again");
+  CheckPlace(slot.node, slot.devices, at_ms);
+  const Group* gang = job.gang(record.actor().id().role());
+  replica.generation = gang == nullptr ? 0 : gang->generation;
   replica.incarnation = record.actor().incarnation();
   replica.live = true;
   replica.node = NodeId(record.node_id());
@@ -223,6 +228,9 @@ void ClusterState::ApplyExit(const v1::WorkerExitRecorded& record, int64_t at_ms
   replica.done = record.done();
   replica.last_exit = record.cause();
   replica.restart_at_ms = record.restart_at_ms();
+  replica.given_up = replica.given_up || record.given_up();
+  const bool leaves = replica.given_up || !job.placed[replica.slot].leaving.empty();
+  if (leaves && job.placed[replica.slot].placed() && !job.any_live(replica.slot)) GiveUpSlot(job, replica.slot);
   if (!record.counted()) return;
   AddFailure(RestartLimits::FromProto(job.role(record.actor().id().role())), at_ms, replica.failure_ms);
   if (record.cause().kind() == v1::ExitCause::OUT_OF_MEMORY) replica.out_of_memory_ms = at_ms;
@@ -232,8 +240,8 @@ void ClusterState::ApplyNodeGranted(const v1::NodeGranted& record) {
   NodeRecord& node = nodes_[NodeId(record.node_id())];
   TROUPE_CHECK(record.node_incarnation() > last_node_incarnation_, "INC-1: incarnations only grow");
   TROUPE_CHECK(node.incarnation == 0 || node.ended, "INC-3: a node has at most one living incarnation");
-  node = {};
-  node.incarnation = last_node_incarnation_ = record.node_incarnation();
+  last_node_incarnation_ = record.node_incarnation();
+  node.Clear(last_node_incarnation_);
 }
 
 void ClusterState::ApplyNodeEnded(const v1::NodeEnded& record) {
@@ -245,9 +253,7 @@ void ClusterState::ApplyNodeEnded(const v1::NodeEnded& record) {
       if (job.placed[i].node.value() == record.node_id()) ReleaseSlot(job, i);
     }
   }
-  uint64_t incarnation = node.incarnation;
-  node = {};
-  node.incarnation = incarnation;
+  node.Clear(node.incarnation);
   node.ended = true;
   node.end_reason = record.reason();
 }
@@ -277,6 +283,9 @@ void ClusterState::ApplyRequeued(JobRecord& job) {
   TROUPE_CHECK(job.phase == v1::StoredJob::REQUEUEING && job.live == 0, "JOB-1: a waiting job has no live worker");
   ReleaseSlots(job);
   job.phase = v1::StoredJob::WAITING;
+  for (auto& [name, group] : job.groups) {
+    if (group.policy == v1::ALL_FOR_ONE) ++group.generation;
+  }
   job.stop.Clear();
 }
 

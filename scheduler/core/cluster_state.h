@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/ids.h"
+#include "scheduler/core/groups.h"
 #include "scheduler/core/placement.h"
 #include "scheduler/core/queue_order.h"
 #include "scheduler/core/slots.h"
@@ -23,13 +24,19 @@ struct Replica {
   uint64_t incarnation = 0;  // Of the last grant; 0: never granted.
   bool live = false;         // Granted, and its exit is not recorded.
   bool done = false;
-  NodeId node;  // Of the last grant.
+  bool given_up = false;    // Its elastic role does without it.
+  bool retired = false;     // Its role has fewer replicas now.
+  size_t slot = 0;          // Its number.
+  uint64_t generation = 0;  // Of its all_for_one group at the last grant.
+  NodeId node;              // Of the last grant.
   uint64_t node_incarnation = 0;
   v1::ExitCause last_exit;  // kind unspecified: none yet.
   int64_t restart_at_ms = 0;
   std::vector<int64_t> failure_ms;
   int64_t out_of_memory_ms = 0;
 
+  // It is not started again.
+  bool over() const { return done || given_up || retired; }
   int restarts() const { return incarnation == 0 ? 0 : static_cast<int>(incarnation) - 1; }
 };
 
@@ -37,6 +44,8 @@ struct PlacedSlot {
   NodeId node;  // Empty: it has none.
   uint64_t node_incarnation = 0;
   std::vector<int> devices;
+  std::string leaving;    // Why it is given up as soon as none of its workers lives; "" it is not.
+  bool optional = false;  // Added by ScaleJob and not placed yet: the job is whole without it.
   bool placed() const { return !node.empty(); }
 };
 
@@ -55,8 +64,11 @@ struct JobRecord {
   std::vector<Slot> slots;         // SlotsOf(spec)
   std::vector<PlacedSlot> placed;  // By slot.
   std::map<ReplicaKey, Replica> replicas;
-  int live = 0;                // Replicas that are live.
-  std::string requeue_reason;  // Soft: why it was sent back; for people.
+  std::map<std::string, Group> groups;
+  std::map<std::string, int> wanted;  // Replicas, by role.
+  size_t slots_at_start = 0;          // SlotsOf(spec); those behind were added.
+  int live = 0;                       // Replicas that are live.
+  std::string requeue_reason;         // Soft: why it was sent back; for people.
 
   const v1::JobSpec& spec() const { return submitted.spec(); }
   const std::string& queue() const;  // The default one by its name.
@@ -69,20 +81,50 @@ struct JobRecord {
   bool unfinished(size_t slot) const;
   // It has, and no node.
   bool wants_place(size_t slot) const;
-  // Placed once, but some slots want a place again.
+  // The slots that must get a place so that the job is whole, by number: all that want one, but for those that were
+  // added and those of an elastic role beyond its least number. `anew`: as if it held nothing.
+  std::vector<size_t> Lacking(bool anew) const;
+  std::vector<Slot> Demand(bool anew) const;
+  // Slots that want a place and that the job does without.
+  std::vector<size_t> Growing() const;
+  // Placed once, but some slots must get a place again.
   bool lacks_slots() const;
+  // Every worker has done its work, or the job does without it.
+  bool all_done() const;
+  // The all_for_one group of a role; nullptr: it is of another kind.
+  const Group* gang(const std::string& role) const;
+  // Why a live replica is stopped although its job goes on; "" it is not.
+  std::string StopReason(const ReplicaKey& key, const Replica& replica) const;
   const v1::RoleSpec& role(const std::string& name) const;
+  bool any_live(size_t slot) const;
+};
+
+// A device that gets nothing new for a while.
+struct DeviceQuarantine {
+  int64_t until_ms = 0;  // Cluster time.
+  int times = 0;         // In a row.
+  std::string reason;
 };
 
 struct NodeRecord {
   uint64_t incarnation = 0;
   bool ended = false;
   std::string end_reason;
+  // Of its id, over incarnations.
+  int64_t drain_deadline_ms = 0;  // Cluster time; 0: it is not drained.
+  std::string drain_reason;
+  std::map<int, DeviceQuarantine> quarantined;  // By device, also past ones.
   // What placed slots hold, by device number where devices are concerned.
   int64_t used_milli_cpus = 0;
   int64_t used_memory_bytes = 0;
   std::map<int, int32_t> device_used;
   std::set<JobId> jobs;  // That hold a slot on it.
+
+  bool draining() const { return drain_deadline_ms != 0; }
+  // Why a device gets nothing new at that cluster time; "" it does.
+  std::string Distrust(int device, int64_t at_ms) const;
+  // Nothing lies on it any more, and it lives or not.
+  void Clear(uint64_t new_incarnation);
 };
 
 class ClusterState {
@@ -113,13 +155,24 @@ class ClusterState {
  private:
   void ApplySubmitted(const v1::JobSubmitted& record);
   void ApplyPlaced(const v1::JobPlaced& record, int64_t at_ms);
-  void ApplyGranted(const v1::WorkerGranted& record);
+  void ApplyGranted(const v1::WorkerGranted& record, int64_t at_ms);
   void ApplyExit(const v1::WorkerExitRecorded& record, int64_t at_ms);
   void ApplyNodeGranted(const v1::NodeGranted& record);
   void ApplyNodeEnded(const v1::NodeEnded& record);
   void ApplyEnding(const v1::JobEnding& record);
   void ApplyRequeueing(const v1::JobRequeueing& record);
   void ApplyRequeued(JobRecord& job);
+  // cluster_state_groups.cc
+  void ApplyScaled(const v1::RoleScaled& record);
+  void ApplyGroupRestarting(const v1::GroupRestarting& record);
+  void ApplyMoving(const v1::ReplicaMoving& record);
+  void ApplyDrained(const v1::NodeDrained& record);
+  void ApplyQuarantined(const v1::DeviceQuarantined& record);
+  static void AddSlot(JobRecord& job, const ReplicaKey& key);
+  static void RestoreGroups(const v1::StoredJob& stored, JobRecord& job);
+  void Leave(JobRecord& job, size_t slot, const std::string& reason);
+  void GiveUpSlot(JobRecord& job, size_t slot);
+  void CheckPlace(const NodeId& node, const std::vector<int>& devices, int64_t at_ms) const;
   void Place(JobRecord& job, const v1::SlotPlaced& slot);
   void ReleaseSlot(JobRecord& job, size_t slot);
   void ReleaseSlots(JobRecord& job);

@@ -56,9 +56,11 @@ v1::JobState Cluster::StateOf(const JobRecord& job) const {
 }
 
 bool Cluster::AllUp(const JobRecord& job) const {
+  const bool whole = !job.lacks_slots();
   return std::all_of(job.replicas.begin(), job.replicas.end(), [&](const auto& r) {
     auto worker = workers_.find({job.id, r.first.role, r.first.replica});
-    return r.second.done || (r.second.live && worker != workers_.end() && worker->second.ready);
+    if (r.second.over() || (whole && !r.second.live && !job.placed[r.second.slot].placed())) return true;
+    return r.second.live && worker != workers_.end() && worker->second.ready;
   });
 }
 
@@ -66,6 +68,7 @@ v1::Job Cluster::JobView(const JobRecord& job) const {
   v1::Job view;
   view.set_job_id(job.id.value());
   *view.mutable_spec() = job.spec();
+  for (v1::RoleSpec& role : *view.mutable_spec()->mutable_roles()) role.set_replicas(job.wanted.at(role.role()));
   view.set_state(StateOf(job));
   const JobSoft& soft = jobs_.at(job.id);
   view.set_since_unix_ms(soft.since_unix_ms);
@@ -103,7 +106,7 @@ v1::Actor Cluster::ActorView(const JobRecord& job, const ReplicaKey& key) const 
     view.mutable_address()->set_remote_endpoint(soft.remote_endpoint);
     view.set_state(soft.stop_sent ? v1::ACTOR_STOPPING : soft.ready ? v1::ACTOR_READY : v1::ACTOR_STARTING);
   } else {
-    bool over = replica.done || job.ended() || job.phase == v1::StoredJob::ENDING;
+    bool over = replica.over() || job.ended() || job.phase == v1::StoredJob::ENDING;
     view.set_state(over ? v1::ACTOR_DEAD : v1::ACTOR_PENDING);
   }
   return view;

@@ -60,6 +60,10 @@ struct ExplainJob {
   CallId call = 0;
   std::string job_id;
 };
+struct ScaleJob {
+  CallId call = 0;
+  v1::ScaleJobRequest request;
+};
 struct FromNode {
   SessionId session = 0;
   v1::AgentMessages messages;
@@ -69,7 +73,7 @@ struct SessionClosed {
   SessionId session = 0;
 };
 using Event = std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, SetQueue,
-                           ListQueues, ExplainJob, FromNode, SessionClosed>;
+                           ListQueues, ExplainJob, ScaleJob, FromNode, SessionClosed>;
 
 // ---- Actions ----
 struct Answer {

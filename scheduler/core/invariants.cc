@@ -55,6 +55,29 @@ void CheckWorkers(const ClusterState& state, const JobRecord& job, std::vector<s
   }
 }
 
+void CheckGroups(const JobRecord& job, std::vector<std::string>& broken) {
+  for (const auto& [name, group] : job.groups) {
+    std::set<uint64_t> live;
+    for (const auto& [key, replica] : job.replicas) {
+      if (replica.live && job.gang(key.role) == &group) live.insert(replica.generation);
+    }
+    if (live.size() > 1 || (!live.empty() && *live.rbegin() > group.generation)) {
+      broken.push_back(
+          absl::StrCat("GRP-1: living members of a gang are of one generation: ", job.id.value(), "/", name));
+    }
+  }
+  for (const auto& [key, replica] : job.replicas) {
+    if (replica.retired != (key.replica >= job.wanted.at(key.role))) {
+      broken.push_back(
+          absl::StrCat("SCALE-2: who is beyond the role's number is retired: ", job.id.value(), "/", key.ToString()));
+    }
+    if (replica.retired && !replica.live && job.placed[replica.slot].placed()) {
+      broken.push_back(
+          absl::StrCat("SCALE-3: who is retired holds nothing after its exit: ", job.id.value(), "/", key.ToString()));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> BrokenInvariants(const ClusterState& state) {
@@ -64,6 +87,7 @@ std::vector<std::string> BrokenInvariants(const ClusterState& state) {
   for (const auto& [id, job] : state.jobs()) {
     CheckJob(job, broken);
     CheckWorkers(state, job, broken);
+    CheckGroups(job, broken);
     AddUse(job, uses, queues);
   }
   for (const auto& [name, queue] : state.queues()) {
@@ -107,6 +131,11 @@ std::vector<std::string> BrokenByChange(const ClusterState& before, const Cluste
       broken.push_back("END-3: the end of a job is decided once: " + id.value());
     }
     if (job.ended() && !now->ended()) broken.push_back("END-1: an ended job stays ended: " + id.value());
+    for (const auto& [name, group] : job.groups) {
+      if (now->groups.at(name).generation < group.generation) {
+        broken.push_back(absl::StrCat("GRP-2: generations only grow: ", id.value(), "/", name));
+      }
+    }
     for (const auto& [key, replica] : job.replicas) {
       if (now->replicas.at(key).incarnation < replica.incarnation) {
         broken.push_back(absl::StrCat("INC-1: incarnations grow: ", id.value(), "/", key.ToString()));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status.h"
+#include "scheduler/core/groups.h"
 
 namespace troupe::scheduler {
 namespace {
@@ -157,7 +158,7 @@ std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
   std::map<std::pair<std::string, int>, size_t> shared;  // (group, replica) -> slot
   for (const v1::RoleSpec& role : spec.roles()) {
     Amount need = Amount::FromProto(role.resources());
-    for (int replica = 0; replica < role.replicas(); ++replica) {
+    for (int replica = 0; replica < ReplicasAtStart(role); ++replica) {
       size_t index = slots.size();
       if (!role.colocation_group().empty()) {
         index = shared.emplace(std::pair(role.colocation_group(), replica), index).first->second;
@@ -166,6 +167,18 @@ std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
       slots[index].members.push_back({role.role(), replica});
       TakeLargest(need, slots[index].need);
     }
+  }
+  return slots;
+}
+
+std::vector<Slot> LeastSlotsOf(const v1::JobSpec& spec) {
+  std::vector<Slot> slots = SlotsOf(spec);
+  for (const v1::RoleSpec& role : spec.roles()) {
+    if (PolicyOf(role) != v1::ELASTIC) continue;
+    const int least = BoundsOf(role).min;
+    std::erase_if(slots, [&](const Slot& slot) {
+      return slot.members[0].role == role.role() && slot.members[0].replica >= least;
+    });
   }
   return slots;
 }
@@ -193,6 +206,7 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
   if (replicas > kReplicasMax) {
     return Bad(absl::StrCat("the roles have ", replicas, " replicas in all: at most ", kReplicasMax));
   }
+  TROUPE_RETURN_IF_ERROR(CheckGroupPolicies(spec));
   return CheckGroups(spec);
 }
 

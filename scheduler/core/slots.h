@@ -58,6 +58,8 @@ struct Slot {
 
 // The slots of a checked spec, in the order of its roles; the index is the slot's number in records.
 std::vector<Slot> SlotsOf(const v1::JobSpec& spec);
+// Those without which it does not start: of an elastic role its least number.
+std::vector<Slot> LeastSlotsOf(const v1::JobSpec& spec);
 
 // INVALID_ARGUMENT names the field, the value and what is allowed.
 absl::Status CheckResources(const v1::Resources& resources);
