@@ -170,6 +170,18 @@ class Cluster {
   void NodeBecameUsable(const NodeId& id);
   bool LivesOn(const ActorLife& life, const NodeId& id) const;
 
+  // Devices of nodes (cluster_devices.cc).
+  struct HeldDevices {  // By the members of a slot.
+    const JobRecord* job = nullptr;
+    size_t slot = 0;
+  };
+  void DeviceChanged(const NodeId& id, SessionId session, const v1::Device& device);
+  // As its node has said last.
+  bool DeviceFailed(const NodeId& id, int device) const;
+  std::map<NodeId, std::vector<HeldDevices>> DeviceHolders(const std::set<NodeId>& nodes) const;
+  void ShowDevices(const NodeRecord& record, const NodeSoft& node, const std::vector<HeldDevices>& held,
+                   v1::Node& view) const;
+
   // What follows from the state (cluster_settle.cc).
   void Settle();
   void SettleJob(const JobId& id);
@@ -204,6 +216,7 @@ class Cluster {
   void SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
                           const std::vector<NodeCapacity>& nodes);
   bool SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes);
+  NodeCapacity FreeOn(const NodeId& id, const NodeSoft& node) const;
   static NodeCapacity CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used);
   void ForgetOldJobs();
   void ForgetOldNodes();
@@ -212,7 +225,7 @@ class Cluster {
   void Publish();
   v1::Job JobView(const JobRecord& job) const;
   v1::Actor ActorView(const JobRecord& job, const ReplicaKey& key) const;
-  v1::Node NodeView(const NodeId& id) const;
+  v1::Node NodeView(const NodeId& id, const std::vector<HeldDevices>& held) const;
   v1::JobState StateOf(const JobRecord& job) const;
   bool AllUp(const JobRecord& job) const;
   void NoticeState(const JobRecord& job);

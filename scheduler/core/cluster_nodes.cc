@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "scheduler/core/cluster.h"
+#include "scheduler/core/device_report.h"
 #include "scheduler/core/restart_policy.h"
 
 namespace troupe::scheduler {
@@ -53,6 +54,8 @@ void Cluster::Hear(SessionId stream, const v1::AgentToHead& message, Monotonic r
       return WorkerReady(id, message.worker_ready().address());
     case v1::AgentToHead::kWorkerExited:
       return WorkerExited(id, stream, message.worker_exited());
+    case v1::AgentToHead::kDeviceChanged:
+      return DeviceChanged(id, stream, message.device_changed().device());
     default:
       return;
   }
@@ -89,6 +92,7 @@ absl::Status Cluster::CheckRegistration(const v1::RegisterNode& message) const {
     return absl::InvalidArgumentError(
         absl::StrCat("node ", message.node_id(), " reports impossible resources: ", r.ShortDebugString()));
   }
+  if (absl::Status devices = CheckDevices(message); !devices.ok()) return devices;
   auto node = nodes_.find(NodeId(message.node_id()));
   if (node != nodes_.end() && node->second.registered && message.node_incarnation() != 0 &&
       message.sequence() < node->second.info.sequence()) {

@@ -205,5 +205,79 @@ TEST_CASE("Cluster nodes: two half-lost jobs that block each other: one goes bac
   CHECK(f.job(first).state() == v1::JOB_STARTING);
 }
 
+// A registration that lists its devices.
+v1::AgentToHead ListedRegistration(const std::string& node, int devices) {
+  v1::AgentToHead message = Registration(node, 8, devices);
+  for (int i = 0; i < devices; ++i) {
+    v1::Device& device = *message.mutable_register_node()->add_devices();
+    device.set_index(i);
+    device.set_kind("sim");
+    device.set_numa_node(-1);
+    device.set_island(-1);
+    device.mutable_health()->set_state(v1::DeviceHealth::HEALTHY);
+  }
+  return message;
+}
+
+v1::AgentToHead Changed(int device, v1::DeviceHealth::State state, const std::string& reason) {
+  v1::AgentToHead message;
+  v1::Device& changed = *message.mutable_device_changed()->mutable_device();
+  changed.set_index(device);
+  changed.set_kind("sim");
+  changed.set_numa_node(-1);
+  changed.set_island(-1);
+  changed.mutable_health()->set_state(state);
+  changed.mutable_health()->set_reason(reason);
+  return message;
+}
+
+TEST_CASE("Cluster nodes: devices are shown with their health and holders", "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, ListedRegistration("n1", 2));
+  std::string id = f.Submit(Spec("one", {{"rollout", 1, 1, 1, "g"}, {"actor", 1, 1, 1, "g"}})).submit.job_id();
+  const std::vector<Action> actions = f.FromAgent(1, Changed(1, v1::DeviceHealth::DEGRADED, "hot"));
+  const std::vector<PublishNode> published = Of<PublishNode>(actions);
+  REQUIRE(published.size() == 1);
+  const v1::Node& node = *published[0].node;
+  REQUIRE(node.devices_size() == 2);
+  CHECK(node.devices(1).health().reason() == "hot");
+  REQUIRE(node.device_use_size() == 1);
+  CHECK(node.device_use(0).index() == 0);
+  CHECK(node.device_use(0).share() == 1);
+  REQUIRE(node.device_use(0).holders_size() == 2);
+  CHECK(node.device_use(0).holders(0).job_id() == id);
+  CHECK(node.device_use(0).holders(0).role() + node.device_use(0).holders(1).role() == "rolloutactor");
+}
+
+TEST_CASE("Cluster nodes: nothing new is placed on a failed device; when it is mended what waits is placed",
+          "[cluster]") {
+  ClusterFixture f;
+  f.FromAgent(1, ListedRegistration("n1", 2));
+  const std::vector<Action> actions = f.FromAgent(1, Changed(0, v1::DeviceHealth::FAILED, "Xid 79: off the bus"));
+  CHECK(Of<PublishNode>(actions)[0].node->device_use(0).quarantined() == "Xid 79: off the bus");
+  const std::string one = f.Submit(Spec("one", {{"rollout", 1, 1, 1}})).submit.job_id();
+  CHECK(f.state().FindJob(JobId(one))->placed[0].devices == std::vector<int>{1});
+  // It waits: a failed device may be mended, so it is not "never".
+  const std::string two = f.Submit(Spec("two", {{"rollout", 1, 1, 1}})).submit.job_id();
+  CHECK(f.job(two).state() == v1::JOB_PENDING);
+  f.FromAgent(1, Changed(0, v1::DeviceHealth::HEALTHY, ""));
+  CHECK(f.state().FindJob(JobId(two))->placed[0].devices == std::vector<int>{0});
+}
+
+TEST_CASE("Cluster nodes: a node that lists devices which cannot be, or changes one that it has not, is refused",
+          "[cluster]") {
+  ClusterFixture f;
+  v1::AgentToHead two_of_three = ListedRegistration("n1", 2);
+  two_of_three.mutable_register_node()->mutable_resources()->set_devices(3);
+  std::vector<CloseSession> closed = Of<CloseSession>(f.FromAgent(1, two_of_three));
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].reason.message() == "node n1 reports 3 devices, but lists 2");
+  f.FromAgent(2, ListedRegistration("n1", 2));
+  closed = Of<CloseSession>(f.FromAgent(2, Changed(7, v1::DeviceHealth::FAILED, "")));
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].session == 2);
+  CHECK(absl::IsInvalidArgument(closed[0].reason));
+}
+
 }  // namespace
 }  // namespace troupe::scheduler

@@ -80,7 +80,7 @@ void Cluster::Mask(bool on) {
     auto node = nodes_.find(id);
     if (node == nodes_.end() || !node->second.usable()) continue;
     const NodeRecord& record = *state_.FindNode(id);
-    NodeCapacity now = CapacityOf(id, node->second.total, &record);
+    NodeCapacity now = FreeOn(id, node->second);
     if (!on) {
       free_.Set(std::move(now));
       continue;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/core/cluster.h"
+#include "scheduler/core/device_report.h"
 
 namespace troupe::scheduler {
 
@@ -228,7 +229,7 @@ void Cluster::RefreshFree() {
     if (node == nodes_.end() || !node->second.usable()) {
       free_.Remove(id);
     } else {
-      free_.Set(CapacityOf(id, node->second.total, state_.FindNode(id)));
+      free_.Set(FreeOn(id, node->second));
     }
   }
 }
@@ -239,12 +240,18 @@ std::string Cluster::StaleIndex() {
   std::vector<NodeCapacity> free, empty;
   for (const auto& [id, node] : nodes_) {
     wake = std::min(wake, node.lease.NextChange(last_step_));
-    if (node.usable()) free.push_back(CapacityOf(id, node.total, state_.FindNode(id)));
+    if (node.usable()) free.push_back(FreeOn(id, node));
     if (node.registered) empty.push_back(CapacityOf(id, node.total, nullptr));
   }
   if (free != free_.All()) return "IDX-1: what is free is indexed";
   if (empty != empty_.All()) return "IDX-2: what nodes have is indexed";
   return lease_wake_ <= wake ? "" : "IDX-3: no lease changes before the wake";
+}
+
+NodeCapacity Cluster::FreeOn(const NodeId& id, const NodeSoft& node) const {
+  NodeCapacity capacity = CapacityOf(id, node.total, state_.FindNode(id));
+  WithholdFailedDevices(node.info, capacity);
+  return capacity;
 }
 
 NodeCapacity Cluster::CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used) {

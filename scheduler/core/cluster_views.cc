@@ -19,11 +19,15 @@ void Cluster::Publish() {
     if (job != nullptr) NoticeState(*job);
     Act(PublishJob{id.value(), job == nullptr ? nullptr : std::make_shared<const v1::Job>(JobView(*job))});
   }
+  const std::map<NodeId, std::vector<HeldDevices>> held = DeviceHolders(node_views_);
   for (const NodeId& id : std::exchange(node_views_, {})) {
+    auto holders = held.find(id);
     bool known = state_.FindNode(id) != nullptr;
     auto node = nodes_.find(id);
-    Act(PublishNode{id.value(), known ? std::make_shared<const v1::Node>(NodeView(id)) : nullptr,
-                    node == nodes_.end() ? Monotonic() : node->second.lease.heard()});
+    auto view = !known ? nullptr
+                       : std::make_shared<const v1::Node>(
+                             NodeView(id, holders == held.end() ? std::vector<HeldDevices>() : holders->second));
+    Act(PublishNode{id.value(), std::move(view), node == nodes_.end() ? Monotonic() : node->second.lease.heard()});
   }
 }
 
@@ -112,7 +116,7 @@ v1::Actor Cluster::ActorView(const JobRecord& job, const ReplicaKey& key) const 
   return view;
 }
 
-v1::Node Cluster::NodeView(const NodeId& id) const {
+v1::Node Cluster::NodeView(const NodeId& id, const std::vector<HeldDevices>& held) const {
   const NodeRecord& record = *state_.FindNode(id);
   v1::Node view;
   view.set_node_id(id.value());
@@ -134,6 +138,8 @@ v1::Node Cluster::NodeView(const NodeId& id) const {
   view.set_version(node.info.version());
   view.set_address(node.info.agent_endpoint());
   *view.mutable_labels() = node.info.labels();
+  *view.mutable_total()->mutable_custom() = node.info.resources().custom();
+  ShowDevices(record, node, held, view);
   return view;
 }
 
