@@ -106,6 +106,21 @@ absl::Status CheckPlacement(const JobConfig& config, const ConfigNode& root) {
   return absl::OkStatus();
 }
 
+absl::Status CheckScheduling(const SchedulingSection& c, const ConfigNode& root) {
+  for (const std::string& text : c.after) {
+    const size_t colon = text.find(':');
+    const std::string end = colon == std::string::npos ? "succeeded" : text.substr(colon + 1);
+    if (colon == 0 || text.empty() || (end != "succeeded" && end != "ended" && end != "failed")) {
+      return Wrong(root, "scheduling.after",
+                   "expected a job's id, or ID:succeeded, ID:ended or ID:failed, got '" + text + "'");
+    }
+  }
+  if (c.time_limit > absl::ZeroDuration() && c.expected_time > c.time_limit) {
+    return Wrong(root, "scheduling.expected_time", "it is longer than scheduling.time_limit");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFile(const ConfigNode& root, std::string_view key, const std::string& path,
                        const std::string& expected) {
   namespace fs = std::filesystem;
@@ -131,6 +146,7 @@ absl::Status CheckJob(const JobConfig& config, const ConfigNode& root) {
     if (!IsName(name)) return Wrong(root, "roles." + name, "a role's name is letters, digits, '-', '_' and '.'");
   }
   TROUPE_RETURN_IF_ERROR(CheckPlacement(config, root));
+  TROUPE_RETURN_IF_ERROR(CheckScheduling(config.scheduling, root));
   if (config.trains()) return CheckTraining(config, root);
   if (!config.data.train.empty()) return Wrong(root, "model.path", "needed: a GGUF file or a Hugging Face folder");
   if (config.roles.empty()) return Wrong(root, "roles", "nothing to run: give a model, or roles with a class");

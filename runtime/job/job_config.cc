@@ -100,6 +100,7 @@ ordered_json WriteJob(JobConfig config) {
     job.Section("actor", config.actor);
   }
   job.Section("trainer", config.trainer);
+  job.Section("scheduling", config.scheduling);
   job.json["deterministic"] = config.deterministic;
   job.json["hang_timeout"] = absl::FormatDuration(config.hang_timeout);
   job.json["stop_grace"] = absl::FormatDuration(config.stop_grace);
@@ -202,6 +203,32 @@ absl::StatusOr<JobConfig> JobConfigFromJson(std::string_view json) {
   return std::move(loaded.config);
 }
 
+namespace {
+
+// "JOB", or with the end that is waited for: "JOB:failed".
+v1::JobDependency DependencyOf(const std::string& text) {
+  v1::JobDependency dependency;
+  const size_t colon = text.find(':');
+  dependency.set_job_id(text.substr(0, colon));
+  const std::string end = colon == std::string::npos ? "succeeded" : text.substr(colon + 1);
+  dependency.set_condition(end == "failed"  ? v1::JobDependency::FAILED
+                           : end == "ended" ? v1::JobDependency::ENDED
+                                            : v1::JobDependency::SUCCEEDED);
+  return dependency;
+}
+
+void SetScheduling(const SchedulingSection& scheduling, v1::JobSpec& spec) {
+  spec.set_queue(scheduling.queue == "default" ? "" : scheduling.queue);
+  spec.set_priority(static_cast<int32_t>(scheduling.priority));
+  spec.set_preemptible(scheduling.preemptible);
+  for (const std::string& text : scheduling.after) *spec.add_after() = DependencyOf(text);
+  spec.set_time_limit_ms(absl::ToInt64Milliseconds(scheduling.time_limit));
+  spec.set_expected_ms(absl::ToInt64Milliseconds(scheduling.expected_time));
+  spec.set_max_retries(static_cast<int32_t>(scheduling.max_retries));
+}
+
+}  // namespace
+
 v1::JobSpec MakeJobSpec(const JobConfig& config, const std::string& output_dir) {
   static const std::map<std::string, std::string> kClasses = {
       {"rollout", "Rollout"}, {"reference", "Reference"}, {"actor", "Trainer"}, {"controller", "Controller"}};
@@ -211,6 +238,7 @@ v1::JobSpec MakeJobSpec(const JobConfig& config, const std::string& output_dir) 
   spec.set_config_json(JobConfigToJson(config));
   spec.set_stop_grace_ms(absl::ToInt64Milliseconds(config.stop_grace));
   spec.set_hang_timeout_ms(absl::ToInt64Milliseconds(config.hang_timeout));
+  SetScheduling(config.scheduling, spec);
   for (const auto& [name, role] : config.roles) {
     if (config.trains() && name == "reference" && !config.needs_reference()) continue;
     auto known = config.trains() ? kClasses.find(name) : kClasses.end();

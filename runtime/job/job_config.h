@@ -165,6 +165,17 @@ struct TrainerSection {
   std::string output_dir;  // "": runs/{name}/{time}
 };
 
+// On which terms the scheduler runs the job.
+struct SchedulingSection {
+  std::string queue = "default";
+  int64_t priority = 0;
+  bool preemptible = false;
+  std::vector<std::string> after;  // "JOB" or "JOB:succeeded|ended|failed"
+  absl::Duration time_limit;       // 0: none.
+  absl::Duration expected_time;    // 0: time_limit.
+  int64_t max_retries = 0;
+};
+
 struct JobConfig {
   std::string name;
   ModelSection model;
@@ -178,6 +189,7 @@ struct JobConfig {
   RolloutSection rollout;
   ActorSection actor;
   TrainerSection trainer;
+  SchedulingSection scheduling;
   bool deterministic = false;
   absl::Duration hang_timeout = absl::Seconds(30);
   absl::Duration stop_grace = absl::Seconds(30);

@@ -121,6 +121,27 @@ TEST_CASE("JobConfig: what no single key can tell is checked", "[job]") {
       std::string::npos);
 }
 
+TEST_CASE("JobConfig: the terms of scheduling reach the scheduler", "[job]") {
+  const std::vector<std::string> terms = {"scheduling.queue=q",          "scheduling.priority=-7",
+                                          "scheduling.preemptible=true", "scheduling.after=[a-1, b-2:failed]",
+                                          "scheduling.time_limit=2m",    "scheduling.expected_time=1m",
+                                          "scheduling.max_retries=3"};
+  const v1::JobSpec spec = MakeJobSpec(LoadJobText(kJob, "job.yaml", "/", terms).value().config, "/tmp/x");
+  CHECK(spec.queue() == "q");
+  CHECK(spec.priority() == -7);
+  CHECK(spec.preemptible());
+  REQUIRE(spec.after_size() == 2);
+  CHECK(spec.after(0).condition() == v1::JobDependency::SUCCEEDED);
+  CHECK(spec.after(1).job_id() == "b-2");
+  CHECK(spec.after(1).condition() == v1::JobDependency::FAILED);
+  CHECK(spec.time_limit_ms() == 120'000);
+  CHECK(spec.expected_ms() == 60'000);
+  CHECK(spec.max_retries() == 3);
+  CHECK(ErrorOf(kJob, {"scheduling.after=[a:won]"}).find("got 'a:won'") != std::string::npos);
+  CHECK(ErrorOf(kJob, {"scheduling.time_limit=1m", "scheduling.expected_time=2m"}).find("longer than") !=
+        std::string::npos);
+}
+
 TEST_CASE("JobConfig: broken YAML names file and line and never throws", "[job]") {
   CHECK(ErrorOf("name: [1, 2\n").rfind("job.yaml:", 0) == 0);
   CHECK(ErrorOf("name: a\nname: b\n") == "job.yaml:2: the key 'name' is given twice");

@@ -84,6 +84,17 @@ void VisitFields(V& v, ResourcesSection& c) {
 }
 
 template <typename V>
+void VisitFields(V& v, SchedulingSection& c) {
+  v.Field("queue", c.queue, "where the job waits; troupe queues lists them");
+  v.Field("priority", c.priority, "higher first within the queue", Between(-1000, 1000));
+  v.Field("preemptible", c.preemptible, "may be sent back to its queue, after a checkpoint, for a higher priority");
+  v.Field("after", c.after, "ids of jobs that must have succeeded first; ID:ended or ID:failed for another end");
+  v.Field("time_limit", c.time_limit, "running longer it checkpoints and fails; 0: none", AtLeast(0));
+  v.Field("expected_time", c.expected_time, "for backfill; 0: time_limit", AtLeast(0));
+  v.Field("max_retries", c.max_retries, "times that the job is queued again when it failed", Between(0, 1000));
+}
+
+template <typename V>
 void VisitFields(V& v, RestartSection& c) {
   v.Field("max", c.max, "restarts of a replica within the window before the job fails", AtLeast(0));
   v.Field("window", c.window, "over which restarts are counted", Above(0));

@@ -269,6 +269,7 @@ absl::Status ReadJob(const ConfigNode& root, JobConfig& config, std::vector<Expl
   job.Section("rollout", config.rollout);
   job.Section("actor", config.actor);
   job.Section("trainer", config.trainer);
+  job.Section("scheduling", config.scheduling);
   job.Field("deterministic", config.deterministic, "bit for bit the same result after a fault");
   job.Field("hang_timeout", config.hang_timeout, "a worker without a heartbeat for that long is killed", Above(0));
   job.Field("stop_grace", config.stop_grace, "a worker that was asked to stop is killed after that", AtLeast(0));

@@ -80,6 +80,14 @@ void Cluster::Commit(v1::Record record) {
 
 void Cluster::Log(const JobRecord& job, const std::string& event, const std::string& reason, const std::string& actor,
                   const NodeId& node) {
+  std::deque<v1::Transition>& kept = jobs_[job.id].transitions;
+  if (kept.size() >= kTransitionsKeptMax) kept.pop_front();
+  v1::Transition& transition = kept.emplace_back();
+  transition.set_unix_ms(now_.unix_ms);
+  transition.set_event(event);
+  transition.set_actor(actor);
+  transition.set_node_id(node.value());
+  transition.set_reason(reason);
   Act(WriteEvent{job.id.value(), job.spec().output_dir(), now_.unix_ms, event, actor, node.value(), reason});
 }
 

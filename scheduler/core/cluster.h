@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +37,7 @@ inline constexpr int64_t kHalfLostPatienceMs = 60'000;
 inline constexpr int64_t kRequeueGraceMsMax = 60 * 60 * 1000;
 // Ended jobs that others wait for are not forgotten; so many of the oldest are passed over in one step.
 inline constexpr size_t kNeededJobsLookedAtMax = 100;
+inline constexpr size_t kTransitionsKeptMax = 32;  // Of one job.
 // What costs a look at all nodes and found nothing is not tried again for so long.
 inline constexpr int64_t kSearchAgainMs = 1'000;
 // A job that failed is tried again after this, doubled up to the other.
@@ -104,8 +106,9 @@ class Cluster {
     int64_t lacks_since_ms = 0;  // Cluster time since when it lacks slots; 0: it does not.
     std::string demand;          // Its slots as text: jobs with equal ones fit or wait alike. "" until it is looked at.
     QueueUse use;                // With `demand`: what it will hold.
-    int64_t preempt_at_ms = 0;   // Who might give way to it is not looked for again before.
-    bool ran = false;            // All of it was up since it was placed.
+    std::deque<v1::Transition> transitions;          // The last ones, for people; all are in the job's events.jsonl.
+    int64_t preempt_at_ms = 0;                       // Who might give way to it is not looked for again before.
+    bool ran = false;                                // All of it was up since it was placed.
     v1::JobState state = v1::JOB_STATE_UNSPECIFIED;  // As last published, and since when.
     int64_t since_unix_ms = 0;
     std::vector<CallId> cancels;  // Answered when it has ended.

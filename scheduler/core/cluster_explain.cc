@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "scheduler/core/cluster.h"
+#include "scheduler/core/job_names.h"
 
 namespace troupe::scheduler {
 namespace {
@@ -23,8 +24,9 @@ void Cluster::On(const ExplainJob& event) {
   explanation->mutable_job()->mutable_spec()->clear_config_json();
   v1::SubmitJobResponse places = Submitted(*job);
   explanation->mutable_placements()->Swap(places.mutable_placements());
+  const JobSoft& soft = jobs_[job->id];
+  for (const v1::Transition& transition : soft.transitions) *explanation->add_transitions() = transition;
   if (!job->ended()) {
-    const JobSoft& soft = jobs_[job->id];
     explanation->set_waits_for(job->phase == v1::StoredJob::WAITING || job->lacks_slots() ? soft.reason : "");
     for (std::string& detail : DetailsOf(*job)) explanation->add_details(std::move(detail));
   }
@@ -41,10 +43,11 @@ std::vector<std::string> Cluster::DetailsOf(const JobRecord& job) {
   if (const int64_t limit = job.spec().time_limit_ms(); limit > 0 && job.placed_at_ms > 0) {
     details.push_back(absl::StrCat("its time limit leaves it ", Seconds(job.placed_at_ms + limit - ClusterMs())));
   }
-  if (job.retries > 0) details.push_back(absl::StrCat(job.retries, " attempts before this one failed"));
+  if (job.retries > 0)
+    details.push_back(absl::StrCat(Count(static_cast<size_t>(job.retries), "attempt"), " before this one failed"));
   if (!waits) return details;
   if (reservation_ && reservation_->job == job.id) {
-    std::string kept = absl::StrCat("places on ", reservation_->places.size(), " nodes are kept for it");
+    std::string kept = absl::StrCat("places on ", Count(reservation_->places.size(), "node"), " are kept for it");
     if (reservation_->start_ms != kNever) {
       absl::StrAppend(&kept, ", from about ", Seconds(reservation_->start_ms - ClusterMs()), " from now");
     }
@@ -60,7 +63,7 @@ std::vector<std::string> Cluster::DetailsOf(const JobRecord& job) {
     if (told > kHoldersToldMax) details.push_back("further jobs hold what it needs");
   } else if (reservation_) {
     details.push_back(absl::StrCat("job ", reservation_->job.value(), " comes before it and has a reservation on ",
-                                   reservation_->places.size(), " nodes"));
+                                   Count(reservation_->places.size(), "node")));
   }
   return details;
 }

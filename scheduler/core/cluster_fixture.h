@@ -212,4 +212,35 @@ inline std::vector<std::string> Stopped(const std::vector<Action>& actions) {
   return lives;
 }
 
+inline ActorLife Life(const std::string& job, const std::string& role, int replica, uint64_t incarnation) {
+  return {{JobId(job), role, replica}, incarnation};
+}
+
+// A job of one worker.
+inline v1::JobSpec Work(const std::string& name, int devices, int32_t priority = 0) {
+  v1::JobSpec spec = Spec(name, {{"work", 1, 1, devices}});
+  spec.set_priority(priority);
+  return spec;
+}
+
+inline std::string SubmitId(ClusterFixture& f, const v1::JobSpec& spec) {
+  Answer answer = f.Submit(spec);
+  TROUPE_CHECK(answer.status.ok(), std::string(answer.status.message()));
+  return answer.submit.job_id();
+}
+
+inline bool Runs(const ClusterFixture& f, const std::string& id) {
+  return f.state().FindJob(JobId(id))->phase == v1::StoredJob::PLACED;
+}
+
+inline std::string ReasonOf(const ClusterFixture& f, const std::string& id) { return f.job(id).reason(); }
+
+inline std::string TextOf(const absl::Status& status) { return std::string(status.message()); }
+
+// Ends with exit status 0.
+inline void End(ClusterFixture& f, const std::string& id, uint64_t incarnation = 1) {
+  f.Advance(absl::Milliseconds(1));
+  f.Exited(1, Life(id, "work", 0, incarnation), v1::ExitCause::EXITED);
+}
+
 }  // namespace troupe::scheduler

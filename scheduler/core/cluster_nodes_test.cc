@@ -10,10 +10,6 @@ namespace {
 
 using Lives = std::vector<std::string>;
 
-ActorLife Life(const std::string& job, const std::string& role, int replica, uint64_t incarnation) {
-  return {{JobId(job), role, replica}, incarnation};
-}
-
 const v1::JobSpec kTwo = Spec("two", {{"rollout", 2, 1, 1}});
 
 TEST_CASE("Cluster nodes: suspect before lost; a lost node's workers are re-placed elsewhere", "[cluster]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues, priorities, reservations with backfill, preemption, dependencies, limits and retries of jobs. ClusterFixture
-// checks replay and invariants after every step.
+// Queues, priorities, reservations with backfill, preemption, and why a job waits. ClusterFixture checks replay and
+// invariants after every step.
 #include <catch2/catch.hpp>
 
 #include "scheduler/core/cluster_fixture.h"
@@ -9,38 +9,6 @@ namespace troupe::scheduler {
 namespace {
 
 using Lives = std::vector<std::string>;
-
-ActorLife Life(const std::string& job, const std::string& role, int replica, uint64_t incarnation) {
-  return {{JobId(job), role, replica}, incarnation};
-}
-
-// A job of one worker.
-v1::JobSpec Work(const std::string& name, int devices, int32_t priority = 0) {
-  v1::JobSpec spec = Spec(name, {{"work", 1, 1, devices}});
-  spec.set_priority(priority);
-  return spec;
-}
-
-std::string SubmitId(ClusterFixture& f, const v1::JobSpec& spec) {
-  Answer answer = f.Submit(spec);
-  INFO(answer.status.message());
-  REQUIRE(answer.status.ok());
-  return answer.submit.job_id();
-}
-
-bool Runs(const ClusterFixture& f, const std::string& id) {
-  return f.state().FindJob(JobId(id))->phase == v1::StoredJob::PLACED;
-}
-
-std::string ReasonOf(const ClusterFixture& f, const std::string& id) { return f.job(id).reason(); }
-
-std::string TextOf(const absl::Status& status) { return std::string(status.message()); }
-
-// Ends with exit status 0.
-void End(ClusterFixture& f, const std::string& id, uint64_t incarnation = 1) {
-  f.Advance(absl::Milliseconds(1));
-  f.Exited(1, Life(id, "work", 0, incarnation), v1::ExitCause::EXITED);
-}
 
 v1::Queue SetQueueTo(ClusterFixture& f, const v1::Queue& queue, absl::Status* status = nullptr) {
   for (const Answer& answer : Of<Answer>(f.Do(SetQueue{9'000, queue}))) {
@@ -130,7 +98,7 @@ TEST_CASE("Backfill: nothing that may last delays the job that comes first", "[q
   SubmitId(f, half);
   const std::string big = SubmitId(f, Work("big", 4));
   const std::string small = SubmitId(f, Work("small", 1));
-  CHECK(ReasonOf(f, small) == "would fit, but job " + big + " comes first: places on 1 nodes are kept for it");
+  CHECK(ReasonOf(f, small) == "would fit, but job " + big + " comes first: places on 1 node are kept for it");
   SECTION("what ends before then does not") {
     v1::JobSpec brief = Work("brief", 1);
     brief.set_expected_ms(50'000);
@@ -179,7 +147,7 @@ TEST_CASE("Preemption: a job of higher priority gets the places of preemptible o
   CHECK(ReasonOf(f, large) == "preempted by job " + urgent + " of priority 5");
   CHECK(Runs(f, small));
   CHECK(Runs(f, fixed));
-  CHECK(ReasonOf(f, urgent) == "waits for 1 jobs of lower priority to give way: " + large);
+  CHECK(ReasonOf(f, urgent) == "waits for 1 job of lower priority to give way: " + large);
   f.Exited(1, Life(large, "work", 0, 1), v1::ExitCause::STOPPED);
   CHECK(Runs(f, urgent));
   CHECK(f.job(large).state() == v1::JOB_PENDING);
@@ -246,147 +214,6 @@ TEST_CASE("Preemption: a controller checkpoints first, within a bound, and the j
   CHECK(Runs(f, train));
 }
 
-TEST_CASE("Jobs: one runs after another as it asked, and is cancelled when that cannot come true", "[queue]") {
-  ClusterFixture f;
-  f.FromAgent(1, Registration("n1", 8, 4));
-  const std::string first = SubmitId(f, Work("first", 1));
-  auto after = [&](v1::JobDependency::Condition condition) {
-    v1::JobSpec spec = Work("after", 1);
-    spec.add_after()->set_job_id(first);
-    spec.mutable_after(0)->set_condition(condition);
-    return SubmitId(f, spec);
-  };
-  const std::string succeeded = after(v1::JobDependency::CONDITION_UNSPECIFIED);
-  const std::string failed = after(v1::JobDependency::FAILED);
-  const std::string ended = after(v1::JobDependency::ENDED);
-  CHECK(ReasonOf(f, succeeded) == "waits for job " + first + " to end");
-  const bool success = GENERATE(true, false);
-  if (success) {
-    End(f, first);
-  } else {
-    f.Cancel(first);
-    f.Exited(1, Life(first, "work", 0, 1), v1::ExitCause::STOPPED);
-  }
-  CHECK(Runs(f, ended));
-  CHECK(f.job(failed).state() == v1::JOB_CANCELLED);
-  if (success) {
-    CHECK(Runs(f, succeeded));
-    CHECK(ReasonOf(f, failed) == "it was to run after job " + first + " had failed, which ended as JOB_SUCCEEDED");
-  } else {
-    CHECK(f.job(succeeded).state() == v1::JOB_CANCELLED);
-  }
-}
-
-TEST_CASE("Jobs: what another one waits for is not forgotten, what is old is", "[queue]") {
-  ClusterOptions options;
-  options.ended_jobs_max = 1;
-  ClusterFixture f(options);
-  f.FromAgent(1, Registration("n1", 8, 1));
-  const std::string first = SubmitId(f, Work("first", 1));
-  const std::string holder = SubmitId(f, Work("holder", 1, 10));
-  v1::JobSpec spec = Work("after", 1);
-  spec.add_after()->set_job_id(first);
-  const std::string after = SubmitId(f, spec);
-  End(f, first);
-  End(f, SubmitId(f, Work("cpus", 0)));
-  End(f, SubmitId(f, Work("cpus", 0)));
-  CHECK(f.state().FindJob(JobId(first)) != nullptr);
-  End(f, holder);
-  CHECK(Runs(f, after));
-  End(f, SubmitId(f, Work("cpus", 0)));
-  CHECK(f.state().FindJob(JobId(first)) == nullptr);
-}
-
-TEST_CASE("Jobs: records of ended jobs go when they are old", "[queue]") {
-  ClusterOptions options;
-  options.ended_job_age_ms_max = 1'000;
-  ClusterFixture f(options);
-  f.FromAgent(1, Registration("n1", 8, 1));
-  const std::string old = SubmitId(f, Work("old", 1));
-  End(f, old);
-  CHECK(f.state().FindJob(JobId(old)) != nullptr);
-  CHECK(f.cluster().NextWake() <= f.now() + absl::Seconds(1));
-  f.Wait(absl::Seconds(1));
-  CHECK(f.state().FindJob(JobId(old)) == nullptr);
-}
-
-TEST_CASE("Jobs: a time limit ends a job as failed, a controller after its checkpoint", "[queue]") {
-  ClusterFixture f;
-  f.FromAgent(1, Registration("n1", 8, 1));
-  SECTION("without a controller at once") {
-    v1::JobSpec spec = Work("limited", 1);
-    spec.set_time_limit_ms(2'000);
-    const std::string id = SubmitId(f, spec);
-    f.Wait(absl::Milliseconds(1'999));
-    CHECK(Runs(f, id));
-    f.Wait(absl::Milliseconds(1));
-    f.Exited(1, Life(id, "work", 0, 1), v1::ExitCause::STOPPED);
-    CHECK(f.job(id).state() == v1::JOB_FAILED);
-    CHECK(ReasonOf(f, id) == "its time limit of 2s was reached");
-    CHECK(f.job(id).error_code() == static_cast<int>(absl::StatusCode::kDeadlineExceeded));
-  }
-  SECTION("with one it is asked first") {
-    v1::JobSpec spec = Spec("train", {{"controller", 1, 0.1}});
-    spec.set_time_limit_ms(2'000);
-    spec.set_stop_grace_ms(1'000);
-    const std::string id = SubmitId(f, spec);
-    f.Wait(absl::Seconds(2));
-    CHECK(f.job(id).stop_requested());
-    CHECK(Runs(f, id));
-    SECTION("and stops") {
-      FinishJob finish{500, {}};
-      *finish.request.mutable_controller() = Life(id, "controller", 0, 1).ToProto();
-      finish.request.set_interrupted(true);
-      f.Do(finish);
-      CHECK_FALSE(Runs(f, id));
-    }
-    SECTION("or not") {
-      f.Wait(absl::Seconds(1));
-      CHECK_FALSE(Runs(f, id));
-    }
-    f.Exited(1, Life(id, "controller", 0, 1), v1::ExitCause::STOPPED);
-    CHECK(f.job(id).state() == v1::JOB_FAILED);
-    CHECK(ReasonOf(f, id).find("its time limit of 2s was reached") == 0);
-  }
-}
-
-TEST_CASE("Jobs: a failed job is tried again within its budget, later each time, but not after wrong input",
-          "[queue]") {
-  ClusterFixture f;
-  f.FromAgent(1, Registration("n1", 8, 1));
-  v1::JobSpec spec = Work("flaky", 1);
-  spec.set_max_retries(2);
-  spec.mutable_roles(0)->mutable_restart()->set_max_restarts(0);
-  const std::string id = SubmitId(f, spec);
-  for (uint64_t attempt = 1; attempt <= 2; ++attempt) {
-    f.Exited(1, Life(id, "work", 0, attempt), v1::ExitCause::SIGNALED, 11);
-    CHECK(f.job(id).retries() == static_cast<int>(attempt));
-    CHECK(f.job(id).state() == v1::JOB_PENDING);
-    CHECK(ReasonOf(f, id) == "waits " + std::to_string(attempt) + " s before attempt " + std::to_string(attempt + 1));
-    f.Wait(absl::Seconds(attempt) - absl::Milliseconds(1));
-    CHECK_FALSE(Runs(f, id));
-    f.Wait(absl::Milliseconds(1));
-    CHECK(Runs(f, id));
-  }
-  SECTION("the budget ends") {
-    f.Exited(1, Life(id, "work", 0, 3), v1::ExitCause::SIGNALED, 11);
-    CHECK(f.job(id).state() == v1::JOB_FAILED);
-  }
-  SECTION("wrong input is no accident") {
-    v1::JobSpec wrong = Work("wrong", 0);
-    wrong.set_max_retries(5);
-    const std::string bad = SubmitId(f, wrong);
-    v1::AgentToHead exit;
-    *exit.mutable_worker_exited()->mutable_actor() = Life(bad, "work", 0, 1).ToProto();
-    exit.mutable_worker_exited()->mutable_cause()->set_kind(v1::ExitCause::START_FAILED);
-    exit.mutable_worker_exited()->mutable_cause()->set_status_code(
-        static_cast<int>(absl::StatusCode::kInvalidArgument));
-    f.FromAgent(1, exit);
-    CHECK(f.job(bad).state() == v1::JOB_FAILED);
-    CHECK(f.job(bad).retries() == 0);
-  }
-}
-
 TEST_CASE("Explain: a job that waits says for what, where in the queue it is, and who holds what it needs", "[queue]") {
   ClusterFixture f;
   f.FromAgent(1, Registration("n1", 8, 2));
@@ -400,11 +227,11 @@ TEST_CASE("Explain: a job that waits says for what, where in the queue it is, an
   CHECK(why.waits_for().find("waits for resources: work/0 asks for 1 cpu, 2 devices") == 0);
   REQUIRE(why.details_size() == 3);
   CHECK(why.details(0) == "queue 'default', priority 3: 1 of 2 that wait");
-  CHECK(why.details(1) == "places on 1 nodes are kept for it, from about 1m from now");
+  CHECK(why.details(1) == "places on 1 node are kept for it, from about 1m from now");
   CHECK(why.details(2) == "job " + holder + " holds what it needs");
   why = explain(small);
   CHECK(why.details(0) == "queue 'default', priority 0: 2 of 2 that wait");
-  CHECK(why.details(1) == "job " + big + " comes before it and has a reservation on 1 nodes");
+  CHECK(why.details(1) == "job " + big + " comes before it and has a reservation on 1 node");
   why = explain(holder);
   CHECK(why.waits_for().empty());
   CHECK(why.placements_size() == 1);

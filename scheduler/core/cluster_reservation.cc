@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "scheduler/core/cluster.h"
+#include "scheduler/core/job_names.h"
 
 namespace troupe::scheduler {
 namespace {
@@ -63,8 +64,8 @@ void Cluster::ReserveFor(const JobRecord& job) {
     reservation_ = Reserve(job.id, job.Demand(true), free_.All(), HoldersByEnd());
     if (reservation_) {
       Log(job, "reserved",
-          absl::StrCat("places on ", reservation_->places.size(), " nodes are kept for it; it waits for ",
-                       reservation_->waits_for.size(), " jobs to end"));
+          absl::StrCat("places on ", Count(reservation_->places.size(), "node"), " are kept for it; it waits for ",
+                       Count(reservation_->waits_for.size(), "job"), " to end"));
     } else {
       no_place_ever_ = {job.id, ClusterMs() + kSearchAgainMs};
     }
@@ -117,7 +118,7 @@ bool Cluster::TryPlaceBehindReservation(const JobRecord& job, bool tell) {
   } else if (job.phase == v1::StoredJob::WAITING &&
              Place(job.Demand(true), free_).verdict == PlacementVerdict::kPlaced) {
     Wait(job, absl::StrCat("would fit, but job ", reservation_->job.value(), " comes first: places on ",
-                           reservation_->places.size(), " nodes are kept for it"));
+                           Count(reservation_->places.size(), "node"), " are kept for it"));
   } else {
     placed = TryPlace(job, tell);
   }
@@ -170,8 +171,8 @@ bool Cluster::PreemptFor(const JobRecord& job,
                            absl::StrCat("preempted by job ", job.id.value(), " of priority ", job.spec().priority()),
                            options_.preempt_grace_ms);
   }
-  Wait(job, absl::StrCat("waits for ", victims.size(), " jobs of lower priority to give way: ", victims[0].value(),
-                         victims.size() > 1 ? ", ..." : ""));
+  Wait(job, absl::StrCat("waits for ", Count(victims.size(), "job"),
+                         " of lower priority to give way: ", victims[0].value(), victims.size() > 1 ? ", ..." : ""));
   return true;
 }
 

@@ -9,10 +9,6 @@ namespace {
 
 using Lives = std::vector<std::string>;
 
-ActorLife Life(const std::string& job, const std::string& role, int replica, uint64_t incarnation) {
-  return {{JobId(job), role, replica}, incarnation};
-}
-
 const v1::JobSpec kPipeline = Spec("addition", {{"controller", 1, 0.1}, {"rollout", 2, 1, 1}});
 
 TEST_CASE("Cluster: a job is placed as a whole and all its workers start together", "[cluster]") {

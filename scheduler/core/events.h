@@ -81,7 +81,7 @@ struct Answer {
   absl::Status status;
   v1::SubmitJobResponse submit;                  // For SubmitJob.
   std::vector<v1::Queue> queues;                 // For SetQueue (the one) and ListQueues.
-  std::shared_ptr<v1::Explanation> explanation;  // For ExplainJob; without transitions.
+  std::shared_ptr<v1::Explanation> explanation;  // For ExplainJob.
 };
 struct SendToNode {
   SessionId session = 0;  // Dropped when that session has ended.

@@ -15,6 +15,10 @@ std::string MakeJobId(const std::string& name, uint64_t entropy, const std::func
   }
 }
 
+std::string Count(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 absl::Status NoSuchJob(const std::string& id, const std::vector<std::string>& known) {
   if (known.empty()) return absl::NotFoundError(absl::StrCat("no job '", id, "': there is no job at all"));
   auto nearest = std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {

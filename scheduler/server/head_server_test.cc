@@ -123,6 +123,29 @@ struct Agent {
   std::deque<v1::HeadToAgent> unread;
 };
 
+TEST_CASE("HeadServer: queues are set and listed, and a job that waits is explained", "[head]") {
+  Site site;
+  v1::SetQueueRequest set;
+  set.mutable_queue()->set_name("research");
+  set.mutable_queue()->set_weight(2);
+  v1::Queue queue;
+  CHECK(site.Call(&v1::Head::Stub::SetQueue, set, &queue).ok());
+  site.Restart();
+  v1::ListQueuesResponse queues;
+  CHECK(site.Call(&v1::Head::Stub::ListQueues, v1::ListQueuesRequest(), &queues).ok());
+  REQUIRE(queues.queues_size() == 2);
+  CHECK(queues.queues(0).name() == "default");
+  CHECK(queues.queues(1).weight() == 2);
+  v1::ExplainJobRequest request;
+  request.set_job_id(site.Submit());
+  v1::Explanation why;
+  CHECK(site.Call(&v1::Head::Stub::ExplainJob, request, &why).ok());
+  CHECK(why.waits_for() == "no node has joined yet");
+  CHECK(why.transitions(0).event() == "submitted");
+  request.set_job_id("none");
+  CHECK(site.Call(&v1::Head::Stub::ExplainJob, request, &why).code() == absl::StatusCode::kNotFound);
+}
+
 TEST_CASE("HeadServer: a job from submit to its end, watched", "[head]") {
   Site site;
   Agent agent(site);

@@ -66,6 +66,30 @@ grpc::ServerUnaryReactor* HeadService::FinishJob(grpc::CallbackServerContext*, c
   return Ask(scheduler::FinishJob{0, *request}, [](const Answer&) { return absl::OkStatus(); });
 }
 
+grpc::ServerUnaryReactor* HeadService::SetQueue(grpc::CallbackServerContext*, const v1::SetQueueRequest* request,
+                                                v1::Queue* response) {
+  return Ask(scheduler::SetQueue{0, request->queue()}, [response](Answer answer) {
+    *response = std::move(answer.queues.at(0));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* HeadService::ListQueues(grpc::CallbackServerContext*, const v1::ListQueuesRequest*,
+                                                  v1::ListQueuesResponse* response) {
+  return Ask(scheduler::ListQueues{}, [response](Answer answer) {
+    for (v1::Queue& queue : answer.queues) *response->add_queues() = std::move(queue);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* HeadService::ExplainJob(grpc::CallbackServerContext*, const v1::ExplainJobRequest* request,
+                                                  v1::Explanation* response) {
+  return Ask(scheduler::ExplainJob{0, request->job_id()}, [response](const Answer& answer) {
+    *response = *answer.explanation;
+    return absl::OkStatus();
+  });
+}
+
 grpc::Status HeadService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {
   absl::StatusOr<v1::Job> job = hooks_.board->GetJob(request->job_id());
   if (job.ok()) *response = *std::move(job);

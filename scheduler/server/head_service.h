@@ -18,7 +18,9 @@ namespace troupe::scheduler {
 using WaitingHeadService =
     v1::Head::WithCallbackMethod_SubmitJob<v1::Head::WithCallbackMethod_CancelJob<v1::Head::WithCallbackMethod_StopJob<
         v1::Head::WithCallbackMethod_ReportProgress<v1::Head::WithCallbackMethod_FinishJob<
-            v1::Head::WithCallbackMethod_WatchJob<v1::Head::WithCallbackMethod_WatchActors<v1::Head::Service>>>>>>>;
+            v1::Head::WithCallbackMethod_WatchJob<v1::Head::WithCallbackMethod_WatchActors<
+                v1::Head::WithCallbackMethod_SetQueue<v1::Head::WithCallbackMethod_ListQueues<
+                    v1::Head::WithCallbackMethod_ExplainJob<v1::Head::Service>>>>>>>>>>;
 
 class HeadService final : public WaitingHeadService {
  public:
@@ -43,6 +45,11 @@ class HeadService final : public WaitingHeadService {
                                            v1::ReportProgressResponse*) override;
   grpc::ServerUnaryReactor* FinishJob(grpc::CallbackServerContext*, const v1::FinishJobRequest*,
                                       v1::FinishJobResponse*) override;
+  grpc::ServerUnaryReactor* SetQueue(grpc::CallbackServerContext*, const v1::SetQueueRequest*, v1::Queue*) override;
+  grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext*, const v1::ListQueuesRequest*,
+                                       v1::ListQueuesResponse*) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext*, const v1::ExplainJobRequest*,
+                                       v1::Explanation*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;

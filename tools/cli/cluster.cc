@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe head, troupe node.
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "runtime/agent/node_agent.h"
@@ -30,13 +31,15 @@ absl::Status AddLabels(const std::vector<std::string>& labels, std::map<std::str
   return absl::OkStatus();
 }
 
+std::string FolderOf(const std::string& typed) { return std::filesystem::absolute(ExpandHome(typed)).string(); }
+
 }  // namespace
 
 int HeadCommand(const Options& options, SignalWaiter& signals) {
   absl::StatusOr<RpcSecurity> security = SecurityOf(options.connection, /*make_token=*/true);
   if (!security.ok()) return Report(security.status());
   HeadOptions head_options;
-  head_options.data_dir = ExpandHome(options.data_dir.empty() ? "~/.local/share/troupe/head" : options.data_dir);
+  head_options.data_dir = FolderOf(options.data_dir.empty() ? "~/.local/share/troupe/head" : options.data_dir);
   std::string listen = options.listen.empty() ? "127.0.0.1:7400" : options.listen;
   head_options.addresses = {listen};
   head_options.security = *security;
@@ -64,7 +67,7 @@ int NodeCommand(const Options& options, SignalWaiter& signals) {
   AgentOptions agent_options;
   agent_options.head_target = HeadTarget(options.connection);
   agent_options.security = *security;
-  agent_options.runtime_dir = ExpandHome(options.data_dir);
+  if (!options.data_dir.empty()) agent_options.runtime_dir = FolderOf(options.data_dir);
   agent_options.node_id = options.node_id;
   agent_options.host = options.host;
   agent_options.resources.devices = options.devices;

@@ -16,6 +16,8 @@ int ExplainCommand(const Options& options);                        // explain.cc
 int JobsCommand(const Options& options, SignalWaiter& signals);    // lists.cc
 int NodesCommand(const Options& options, SignalWaiter& signals);   // lists.cc
 int ActorsCommand(const Options& options, SignalWaiter& signals);  // lists.cc
+int QueuesCommand(const Options& options, SignalWaiter& signals);  // queues.cc
+int QueueCommand(const Options& options);                          // queues.cc
 int LogsCommand(const Options& options, SignalWaiter& signals);    // logs.cc
 int CancelCommand(const Options& options);                         // submit.cc
 int GenerateCommand(const Options& options);                       // worker_program.cc

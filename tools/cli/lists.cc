@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // troupe jobs, nodes, actors.
+#include "tools/cli/lists.h"
+
 #include <google/protobuf/util/json_util.h>
 
 #include <iostream>
@@ -23,29 +25,6 @@ constexpr int kJobsShownMax = 10'000;
 
 std::string Age(int64_t unix_ms) {
   return unix_ms == 0 ? "-" : ShortDuration(absl::ToDoubleSeconds(WallNow() - absl::FromUnixMillis(unix_ms)));
-}
-
-// The protocol's own JSON, or the same as YAML.
-std::string Machine(const google::protobuf::Message& message, const std::string& output) {
-  google::protobuf::util::JsonPrintOptions format;
-  format.add_whitespace = true;
-  format.preserve_proto_field_names = true;
-  format.always_print_primitive_fields = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, format).ok()) return "{}\n";
-  return output == "yaml" ? YamlOfJson(text) : text;
-}
-
-// Prints `text()` once, or again at each change until a signal.
-int Show(const Options& options, SignalWaiter& signals, const std::function<absl::StatusOr<std::string>()>& text) {
-  std::string last;
-  do {
-    absl::StatusOr<std::string> now = text();
-    if (!now.ok()) return Report(now.status());
-    if (*now != last) std::cout << *now << std::flush;
-    last = *now;
-  } while (options.watch && signals.Wait(kWatchEvery) == 0);
-  return options.watch ? kInterrupted : kDone;
 }
 
 std::string StepText(const v1::Job& job) {
@@ -127,20 +106,28 @@ std::string ActorsTable(const v1::ListActorsResponse& response, const RpcSecurit
   return table.ToText();
 }
 
-template <typename Request, typename Response>
-int List(const Options& options, SignalWaiter& signals, const Request& request,
-         grpc::Status (v1::Head::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-         const std::function<std::string(const Response&)>& table) {
-  absl::StatusOr<HeadClient> head = HeadClient::Make(options.connection);
-  if (!head.ok()) return Report(head.status());
-  return Show(options, signals, [&]() -> absl::StatusOr<std::string> {
-    TROUPE_ASSIGN_OR_RETURN(Response response, (head->Call<Request, Response>(method, request)));
-    bool machine = options.output == "json" || options.output == "yaml";
-    return machine ? Machine(response, options.output) : table(response);
-  });
+}  // namespace
+
+std::string Machine(const google::protobuf::Message& message, const std::string& output) {
+  google::protobuf::util::JsonPrintOptions format;
+  format.add_whitespace = true;
+  format.preserve_proto_field_names = true;
+  format.always_print_primitive_fields = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, format).ok()) return "{}\n";
+  return output == "yaml" ? YamlOfJson(text) : text;
 }
 
-}  // namespace
+int Show(const Options& options, SignalWaiter& signals, const std::function<absl::StatusOr<std::string>()>& text) {
+  std::string last;
+  do {
+    absl::StatusOr<std::string> now = text();
+    if (!now.ok()) return Report(now.status());
+    if (*now != last) std::cout << *now << std::flush;
+    last = *now;
+  } while (options.watch && signals.Wait(kWatchEvery) == 0);
+  return options.watch ? kInterrupted : kDone;
+}
 
 int JobsCommand(const Options& options, SignalWaiter& signals) {
   absl::StatusOr<HeadClient> head = HeadClient::Make(options.connection);
@@ -154,8 +141,7 @@ int JobsCommand(const Options& options, SignalWaiter& signals) {
       all.mutable_jobs()->MergeFrom(page.jobs());
     } while (!request.page_token().empty() && all.jobs_size() < kJobsShownMax);
     all.set_next_page_token(request.page_token());
-    bool machine = options.output == "json" || options.output == "yaml";
-    return machine ? Machine(all, options.output) : JobsTable(all);
+    return WantsMachine(options) ? Machine(all, options.output) : JobsTable(all);
   });
 }
 

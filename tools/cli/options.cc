@@ -45,6 +45,7 @@ class Grammar {
     AddJobs();
     AddCluster();
     AddOperations();
+    AddQueue();
     AddModels();
     AddBench();
   }
@@ -145,6 +146,7 @@ class Grammar {
     node->add_option("--data-dir", options_.data_dir, "its runtime folder");
     List(Command("jobs", "List jobs, newest first.", "troupe jobs -o json"));
     List(Command("nodes", "List nodes.", "troupe nodes"));
+    List(Command("queues", "List queues: what each holds and may hold, and how many jobs wait.", "troupe queues"));
     CLI::App* actors = Command("actors", "List actors.", "troupe actors --job addition-1f3c");
     List(actors);
     actors->add_option("--job", options_.job_filter, "only of this job");
@@ -164,6 +166,29 @@ class Grammar {
     Job(cancel);
     Duration(cancel, "--grace", options_.grace, "how long its processes may take to stop");
     cancel->add_flag("--no-wait", options_.no_wait, "return at once");
+  }
+
+  void AddQueue() {
+    CLI::App* queue = Command("queue", "Create a queue, or set its limits; what is not given is not limited.",
+                              "troupe queue research --weight 2 --devices 8 --jobs 20");
+    Connect(queue);
+    queue->add_option("NAME", options_.target, "its name")->required();
+    v1::Queue& limits = options_.queue;
+    queue->add_option_function<double>(
+        "--weight", [&limits](double weight) { limits.set_weight(weight); },
+        "its part of what is there when queues want more than that (1)");
+    queue->add_option_function<double>(
+        "--cpus", [&limits](double cpus) { limits.mutable_quota()->set_cpus(cpus); }, "the most that its jobs hold");
+    queue->add_option_function<int>(
+        "--devices", [&limits](int devices) { limits.mutable_quota()->set_devices(devices); }, "the same, of devices");
+    queue
+        ->add_option_function<uint64_t>(
+            "--memory",
+            [&limits](uint64_t bytes) { limits.mutable_quota()->set_memory_bytes(static_cast<int64_t>(bytes)); },
+            "the same, of memory, as in 64GiB")
+        ->transform(CLI::AsSizeValue(false));
+    queue->add_option_function<int>(
+        "--jobs", [&limits](int jobs) { limits.set_jobs_max(jobs); }, "the most jobs that hold places at one time");
   }
 
   // Checked here; the worker binary reads what was typed.

@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "tools/bench/bench_options.h"
+#include "troupe/v1/head.pb.h"
 
 namespace troupe::cli {
 
@@ -41,6 +42,7 @@ struct Options {
   bool watch = false;
   std::string job_filter;  // Lists: only this job.
   std::string role;        // logs: ROLE or ROLE/N
+  v1::Queue queue;         // queue: its limits
   absl::Duration since = absl::InfiniteDuration();
   absl::Duration grace = absl::ZeroDuration();  // 0: the job's own
   // head, node

@@ -142,6 +142,8 @@ std::string JobStateName(v1::JobState state) {
       return "starting";
     case v1::JOB_RUNNING:
       return "running";
+    case v1::JOB_RECOVERING:
+      return "recovering";
     case v1::JOB_STOPPING:
       return "stopping";
     case v1::JOB_SUCCEEDED:

@@ -102,6 +102,7 @@ bool IsHarmlessKey(const std::string& path) {
   for (const char* key : kHarmless) {
     if (path == key) return true;
   }
+  if (path.rfind("scheduling.", 0) == 0) return true;
   bool of_role = path.rfind("roles.", 0) == 0;
   return of_role && (path.find(".restart.") != std::string::npos || path.find(".resources.") != std::string::npos ||
                      path.find(".worker_binary") != std::string::npos);
