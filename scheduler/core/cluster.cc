@@ -53,6 +53,7 @@ Monotonic Cluster::NextWake() const {
   if (!nodes_.empty()) wake = std::min(wake, lease_wake_);
   // So that a stall of the head is told from silence of the nodes.
   if (!nodes_.empty()) wake = std::min(wake, last_step_ + options_.lease / 4);
+  if (!node_timers_.empty()) wake = std::min(wake, TimeOf(node_timers_.begin()->first));
   if (!timers_.empty()) wake = std::min(wake, TimeOf(timers_.begin()->first));
   // Older ones are kept for others.
   auto ages = ended_jobs_.lower_bound({ClusterMs() - options_.ended_job_age_ms_max + 1, JobId()});

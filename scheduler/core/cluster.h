@@ -33,6 +33,7 @@ inline constexpr uint32_t kNodeProtocolVersion = 2;
 // A job that lost a part and cannot be made whole keeps the rest for so long (its node may only be starting anew), then
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
+inline constexpr int64_t kDrainMsDefault = 10 * 60 * 1000;
 // The longest that a job may take to reach a safe point before it is sent back as it is.
 inline constexpr int64_t kRequeueGraceMsMax = 60 * 60 * 1000;
 // Ended jobs that others wait for are not forgotten; so many of the oldest are passed over in one step.
@@ -154,6 +155,23 @@ class Cluster {
   void GrowJobs();
   bool PlaceSlots(const JobRecord& job, const std::vector<size_t>& numbers, const char* event, std::string* why_not);
 
+  // Nodes that are drained (cluster_drain.cc).
+  void On(const DrainNode& event);
+  void On(const UndrainNode& event);
+  void DecideDrain(const NodeId& id, int64_t deadline_at_ms, const std::string& reason);
+  void WatchDrain(const NodeId& id);
+  void RememberMoves(const JobRecord& job);
+  // It is usable and may get something new.
+  bool TakesWork(const NodeId& id) const;
+  std::string LeaveReason(const PlacedSlot& slot) const;
+  void MoveAway();
+  void MoveJob(const JobRecord& job, const NodeId& from, int64_t deadline_ms);
+  const Group* GangOf(const JobRecord& job, size_t slot) const;
+  bool NeedsCheckpoint(const JobRecord& job, const std::vector<size_t>& slots) const;
+  void MoveWhole(const JobRecord& job, const std::string& reason, int64_t deadline_ms);
+  bool FitsElsewhere(const JobRecord& job, const std::vector<size_t>& slots);
+  void MoveSlot(const JobRecord& job, size_t slot, const std::string& reason);
+
   // Events (cluster_nodes.cc).
   void On(const FromNode& event);
   void Hear(SessionId stream, const v1::AgentToHead& message, Monotonic received);
@@ -244,6 +262,7 @@ class Cluster {
   void Send(SessionId session, v1::HeadToAgent message) { Act(SendToNode{session, std::move(message)}); }
   void Log(const JobRecord& job, const std::string& event, const std::string& reason, const std::string& actor = "",
            const NodeId& node = NodeId());
+  void LogNode(const std::string& event, const NodeId& node, const std::string& reason);
   void Reply(CallId call, absl::Status status) { Act(Answer{call, std::move(status), {}}); }
   void Touch(const ActorPath& path);  // Its view changed.
   WorkerSoft& Soft(const ActorPath& path, const std::string& reason);
@@ -259,20 +278,23 @@ class Cluster {
   std::map<JobId, JobSoft> jobs_;
   std::set<JobId> waiting_;                      // Lack slots, and may be placed.
   std::set<JobId> growing_;                      // Whole, and with slots that want a place.
+  std::map<NodeId, bool> draining_;              // And whether it is empty.
+  std::set<std::pair<JobId, size_t>> moving_;    // Slots that left a place and have no other one yet.
   std::map<JobId, std::set<JobId>> dependents_;  // Waiting jobs, by a job that they wait for.
   std::set<JobId> gave_way_;                     // Waiting jobs for which others were preempted.
   std::optional<Reservation> reservation_;       // Of the first job that does not fit.
   struct {
     JobId job;
     int64_t until_ms = 0;
-  } no_place_ever_;                                 // Not even when all others have ended: not looked for again before.
-  bool masked_ = false;                             // free_ leaves out what is reserved; only within a pass.
-  std::set<std::pair<int64_t, JobId>> timers_;      // Cluster time at which a job must be settled again.
-  std::set<std::pair<int64_t, JobId>> ended_jobs_;  // By the cluster time of their end.
-  FreeCapacity free_;                               // Of usable nodes.
-  std::set<NodeId> stale_nodes_;                    // Those that free_ may be wrong about.
-  FreeCapacity empty_;                              // Of registered nodes, as if nothing were taken.
-  Monotonic lease_wake_ = Monotonic::Infinite();    // The judgement on no node's lease changes before.
+  } no_place_ever_;      // Not even when all others have ended: not looked for again before.
+  bool masked_ = false;  // free_ leaves out what is reserved; only within a pass.
+  std::set<std::pair<int64_t, NodeId>> node_timers_;  // The same for nodes.
+  std::set<std::pair<int64_t, JobId>> timers_;        // Cluster time at which a job must be settled again.
+  std::set<std::pair<int64_t, JobId>> ended_jobs_;    // By the cluster time of their end.
+  FreeCapacity free_;                                 // Of usable nodes.
+  std::set<NodeId> stale_nodes_;                      // Those that free_ may be wrong about.
+  FreeCapacity empty_;                                // Of registered nodes, as if nothing were taken.
+  Monotonic lease_wake_ = Monotonic::Infinite();      // The judgement on no node's lease changes before.
   Monotonic term_start_;
   int64_t term_base_ms_ = 0;
   Monotonic last_step_;

@@ -46,6 +46,7 @@ class ClusterFixture {
     for (const Action& action : result.actions) {
       if (auto* answer = std::get_if<Answer>(&action)) answers_[answer->call] = *answer;
       if (auto* job = std::get_if<PublishJob>(&action)) jobs_[job->job_id] = job->job ? *job->job : v1::Job();
+      if (auto* node = std::get_if<PublishNode>(&action)) nodes_[node->node_id] = node->node ? *node->node : v1::Node();
     }
     return actions_ = result.actions;
   }
@@ -91,6 +92,19 @@ class ClusterFixture {
     return answers_.at(calls_).status;
   }
 
+  absl::Status Drain(const std::string& node, int64_t deadline_ms = 0) {
+    DrainNode event{++calls_, {}};
+    event.request.set_node_id(node);
+    event.request.set_deadline_ms(deadline_ms);
+    event.request.set_reason("new memory");
+    Do(event);
+    return answers_.at(calls_).status;
+  }
+  absl::Status Undrain(const std::string& node) {
+    Do(UndrainNode{++calls_, node});
+    return answers_.at(calls_).status;
+  }
+
   std::vector<Action> FromAgent(SessionId session, v1::AgentToHead message) {
     FromNode event{session, {}, now_};
     *event.messages.add_messages() = std::move(message);
@@ -122,6 +136,7 @@ class ClusterFixture {
   // Its actions, also those that did not wait.
   const std::vector<Action>& actions() const { return actions_; }
   const v1::Job& job(const std::string& id) const { return jobs_.at(id); }
+  const v1::Node& node(const std::string& id) const { return nodes_.at(id); }
   const ClusterState& state() const { return cluster_->state(); }
   Cluster& cluster() { return *cluster_; }
   Monotonic now() const { return now_; }
@@ -136,6 +151,7 @@ class ClusterFixture {
   CallId calls_ = 0;
   std::map<CallId, Answer> answers_;
   std::map<std::string, v1::Job> jobs_;
+  std::map<std::string, v1::Node> nodes_;
 };
 
 // A registration of a node with these resources.

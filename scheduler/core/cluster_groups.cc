@@ -111,11 +111,10 @@ void Cluster::RestartGang(const JobRecord& job, const std::string& name, const s
 // Whether workers may be started there now.
 bool Cluster::MayGrantOn(const PlacedSlot& slot) const {
   if (!slot.placed() || !slot.leaving.empty()) return false;
-  auto node = nodes_.find(slot.node);
-  if (node == nodes_.end() || !node->second.usable()) return false;
+  if (!TakesWork(slot.node)) return false;
   const NodeRecord& record = *state_.FindNode(slot.node);
-  return !record.draining() && std::all_of(slot.devices.begin(), slot.devices.end(),
-                                           [&](int device) { return record.Distrust(device, ClusterMs()).empty(); });
+  return std::all_of(slot.devices.begin(), slot.devices.end(),
+                     [&](int device) { return record.Distrust(device, ClusterMs()).empty(); });
 }
 
 // A gang is granted together: when the last member of the generation before has exited and all of it can start.

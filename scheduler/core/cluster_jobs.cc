@@ -45,6 +45,7 @@ void Cluster::On(const StartTerm&) {
   Commit(std::move(record));
   for (const auto& [id, node] : state_.nodes()) {
     node_views_.insert(id);
+    WatchDrain(id);
     // Its agent dials again; the lease is doubled, since it may still be backing off.
     if (!node.ended) nodes_[id].lease = NodeLease(options_.lease, now_.monotonic + options_.lease);
     lease_wake_ = now_.monotonic;
@@ -58,6 +59,7 @@ void Cluster::On(const StartTerm&) {
       if (!job.placed_once) dependents_[JobId(dependency.job_id())].insert(id);
     }
     job_views_.insert(id);
+    RememberMoves(job);
     for (const auto& [key, replica] : job.replicas) {
       Soft({id, key.role, key.replica}, replica.live ? "its node has not registered since the head started" : "");
     }

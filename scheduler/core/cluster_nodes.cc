@@ -249,7 +249,7 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   const bool given_up = exit.given_up();
   NodeId node = replica.node;
   Commit(std::move(record));
-  if (given_up || replica.retired || !job.placed[replica.slot].placed()) {
+  if (given_up || !job.placed[replica.slot].placed() || !LeaveReason(job.placed[replica.slot]).empty()) {
     NodeChanged(node);
     place_again_ = true;
   }

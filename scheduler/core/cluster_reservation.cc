@@ -49,8 +49,7 @@ std::vector<Holder> Cluster::HoldersByEnd() const {
 bool Cluster::ReservationHolds(const JobId& job) const {
   if (!reservation_ || reservation_->job != job) return false;
   for (const auto& [id, held] : reservation_->places) {
-    auto node = nodes_.find(id);
-    if (node == nodes_.end() || !node->second.usable()) return false;
+    if (!TakesWork(id)) return false;
   }
   return std::any_of(reservation_->waits_for.begin(), reservation_->waits_for.end(), [this](const JobId& id) {
     const JobRecord* holder = state_.FindJob(id);
@@ -79,7 +78,7 @@ void Cluster::Mask(bool on) {
   masked_ = on;
   for (const auto& [id, held] : reservation_->places) {
     auto node = nodes_.find(id);
-    if (node == nodes_.end() || !node->second.usable()) continue;
+    if (!TakesWork(id)) continue;
     const NodeRecord& record = *state_.FindNode(id);
     NodeCapacity now = FreeOn(id, node->second);
     if (!on) {

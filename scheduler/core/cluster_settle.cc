@@ -13,13 +13,20 @@ void Cluster::Settle() {
     dirty_.insert(timers_.begin()->second);
     timers_.erase(timers_.begin());
   }
+  while (!node_timers_.empty() && node_timers_.begin()->first <= ClusterMs()) {
+    NodeChanged(node_timers_.begin()->second);
+    node_timers_.erase(node_timers_.begin());
+    place_again_ = true;
+  }
   while (!dirty_.empty() || place_again_) {
     while (!dirty_.empty()) {
       JobId id = *dirty_.begin();
       dirty_.erase(dirty_.begin());
       SettleJob(id);
     }
-    if (std::exchange(place_again_, false)) PlaceWaiting();
+    if (!std::exchange(place_again_, false)) continue;
+    PlaceWaiting();
+    MoveAway();
   }
   ForgetOldJobs();
   ForgetOldNodes();
@@ -225,11 +232,10 @@ void Cluster::NodeChanged(const NodeId& id) {
 
 void Cluster::RefreshFree() {
   for (const NodeId& id : std::exchange(stale_nodes_, {})) {
-    auto node = nodes_.find(id);
-    if (node == nodes_.end() || !node->second.usable()) {
+    if (!TakesWork(id)) {
       free_.Remove(id);
     } else {
-      free_.Set(FreeOn(id, node->second));
+      free_.Set(FreeOn(id, nodes_.at(id)));
     }
   }
 }
@@ -240,7 +246,7 @@ std::string Cluster::StaleIndex() {
   std::vector<NodeCapacity> free, empty;
   for (const auto& [id, node] : nodes_) {
     wake = std::min(wake, node.lease.NextChange(last_step_));
-    if (node.usable()) free.push_back(FreeOn(id, node));
+    if (TakesWork(id)) free.push_back(FreeOn(id, node));
     if (node.registered) empty.push_back(CapacityOf(id, node.total, nullptr));
   }
   if (free != free_.All()) return "IDX-1: what is free is indexed";
@@ -302,6 +308,7 @@ void Cluster::ForgetOldNodes() {
     NodeId id = oldest->first;
     v1::Record record;
     record.mutable_node_forgotten()->set_node_id(id.value());
+    draining_.erase(id);
     Commit(std::move(record));
     node_views_.insert(id);
   }

@@ -276,6 +276,7 @@ void ClusterState::ApplyRequeueing(const v1::JobRequeueing& record) {
   for (auto& [key, replica] : job.replicas) {
     replica.failure_ms.clear();
     replica.out_of_memory_ms = 0;
+    replica.given_up = false;
   }
 }
 

@@ -60,7 +60,7 @@ absl::Status Cluster::AdmitToQueue(const v1::JobSpec& spec) {
     for (const auto& [other, limits] : state_.queues()) absl::StrAppend(&known, known.empty() ? "" : ", ", other);
     return absl::NotFoundError(absl::StrCat("there is no queue '", name, "'; there are: ", known));
   }
-  const std::string over = OverQuota(queue->second, {}, UseOf(SlotsOf(spec)));
+  const std::string over = OverQuota(queue->second, {}, UseOf(LeastSlotsOf(spec)));
   if (over.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("it can never run: ", over));
 }

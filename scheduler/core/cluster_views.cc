@@ -2,6 +2,7 @@
 // Cluster: what readers see. A view is built in the step that changed it and leaves when that step is durable.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "scheduler/core/cluster.h"
 
 namespace troupe::scheduler {
@@ -122,15 +123,21 @@ v1::Node Cluster::NodeView(const NodeId& id, const std::vector<HeldDevices>& hel
   view.set_node_id(id.value());
   view.set_incarnation(record.incarnation);
   auto found = nodes_.find(id);
+  view.set_draining(record.draining());
+  if (record.draining())
+    view.set_reason(absl::StrCat("drained", record.drain_reason.empty() ? "" : ": ", record.drain_reason));
   if (found == nodes_.end()) {
     view.set_state("lost");
+    if (!record.draining()) view.set_reason(record.end_reason);
     return view;
   }
   const NodeSoft& node = found->second;
   view.set_state(!node.registered || !node.unknown.empty() ? "reconciling"
                  : node.suspect                            ? "suspect"
                  : node.session == 0                       ? "disconnected"
-                                                           : "ready");
+                 : !record.draining()                      ? "ready"
+                 : record.jobs.empty()                     ? "drained"
+                                                           : "draining");
   *view.mutable_total() = node.total.ToProto();
   Amount used{.milli_cpus = record.used_milli_cpus, .memory_bytes = record.used_memory_bytes};
   used.devices = static_cast<int32_t>(record.device_used.size());

@@ -64,6 +64,14 @@ struct ScaleJob {
   CallId call = 0;
   v1::ScaleJobRequest request;
 };
+struct DrainNode {
+  CallId call = 0;
+  v1::DrainNodeRequest request;
+};
+struct UndrainNode {
+  CallId call = 0;
+  std::string node_id;
+};
 struct FromNode {
   SessionId session = 0;
   v1::AgentMessages messages;
@@ -73,7 +81,7 @@ struct SessionClosed {
   SessionId session = 0;
 };
 using Event = std::variant<StartTerm, Tick, SubmitJob, CancelJob, StopJob, FinishJob, ReportProgress, SetQueue,
-                           ListQueues, ExplainJob, ScaleJob, FromNode, SessionClosed>;
+                           ListQueues, ExplainJob, ScaleJob, DrainNode, UndrainNode, FromNode, SessionClosed>;
 
 // ---- Actions ----
 struct Answer {
@@ -105,7 +113,7 @@ struct PublishNode {
   std::shared_ptr<const v1::Node> node;  // Without last_heartbeat_ms_ago; nullptr: forgotten.
   Monotonic heard;
 };
-// A line of a job's events.jsonl.
+// A line of a job's events.jsonl; without a job_id (and output_dir) of the head's own.
 struct WriteEvent {
   std::string job_id;
   std::string output_dir;

@@ -71,6 +71,8 @@ EventLog::~EventLog() {
 }
 
 void EventLog::Append(WriteEvent event) {
+  if (event.job_id.empty()) event.output_dir = head_dir_;
+  if (event.output_dir.empty()) return;
   MutexLock lock(mutex_);
   if (queue_.size() >= kQueuedMax) {
     ++dropped_;

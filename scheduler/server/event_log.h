@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: appends what happened to a job to `<output_dir>/events.jsonl`, one JSON object a line: time, event, actor,
-// node, reason. A thread of its own, so that a slow disk of a job holds nothing up; beyond its bounds lines are dropped
-// and counted. Rotated: `events.jsonl.1` is the one before.
+// EventLog: appends what happened to a job to `<output_dir>/events.jsonl`, and what happened to the cluster to the
+// head's own, one JSON object a line: time, event, actor, node, reason. A thread of its own, so that a slow disk of a
+// job holds nothing up; beyond its bounds lines are dropped and counted. Rotated: `events.jsonl.1` is the one before.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <deque>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "runtime/base/mutex.h"
@@ -23,7 +24,8 @@ class EventLog {
   // How long an event waits for others to be written with: waking the thread costs more than the line.
   static constexpr absl::Duration kCompanyMax = absl::Milliseconds(5);
 
-  EventLog() : thread_([this] { WriteUntilClosed(); }) {}
+  // `head_dir`: the folder of the head's own events; "": they are dropped.
+  explicit EventLog(std::string head_dir) : head_dir_(std::move(head_dir)), thread_([this] { WriteUntilClosed(); }) {}
   // Writes what is queued.
   ~EventLog();
 
@@ -33,6 +35,7 @@ class EventLog {
   void WriteUntilClosed();
   void Write(const std::string& output_dir, const std::string& lines);
 
+  const std::string head_dir_;
   Mutex mutex_;
   ConditionVariable work_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -24,8 +24,9 @@ constexpr absl::Duration kServerGrace = absl::Seconds(2);
 
 class HeadServer::Impl {
  public:
-  Impl()
-      : nodes_({[this](Event event) { return loop_->Decide(std::move(event), Writer::kStore); },
+  explicit Impl(const std::string& data_dir)
+      : events_(data_dir),
+        nodes_({[this](Event event) { return loop_->Decide(std::move(event), Writer::kStore); },
                 [this](const std::string& node, Monotonic at) { board_.NodeHeard(node, at); }}),
         service_({[this](Event event) { return loop_->Decide(std::move(event), Writer::kCaller); }, &calls_, &board_}) {
   }
@@ -93,7 +94,7 @@ absl::StatusOr<std::unique_ptr<HeadServer>> HeadServer::Start(HeadOptions option
 
 absl::StatusOr<std::unique_ptr<HeadServer>> HeadServer::StartOn(std::unique_ptr<scheduler::RecordStore> store,
                                                                 HeadOptions options) {
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<Impl>(options.data_dir);
   TROUPE_RETURN_IF_ERROR(Annotate(impl->Start(std::move(store), std::move(options)), "the head did not start"));
   impl->RememberPorts();
   return std::unique_ptr<HeadServer>(new HeadServer(std::move(impl)));

@@ -26,7 +26,7 @@ class RecordStore;
 }
 
 struct HeadOptions {
-  std::string data_dir;                                  // Of the store; made when needed. One live head a folder.
+  std::string data_dir;  // Of the store and events.jsonl; made when needed. One live head a folder.
   std::vector<std::string> addresses = {"127.0.0.1:0"};  // "host:port" (0: any) and "unix:/path"
   RpcSecurity security;
   absl::Duration head_loss_grace = absl::Hours(24);  // How long workers go on without a head. 0: not at all.
