@@ -55,8 +55,11 @@ absl::Status HoldTable::AddFile(ObjectProcess from, ObjectProcess owner, uint32_
   if (files_.size() >= kFilesMax) {
     return absl::ResourceExhaustedError("this node holds " + std::to_string(files_.size()) + " files already");
   }
-  TROUPE_RETURN_IF_ERROR(budget_.Take(bytes));
-  files_.emplace(key, File{std::move(fd), bytes, 0, processes_.count(owner) == 0});
+  auto of = processes_.find(owner);
+  File file{std::move(fd), bytes, 0, of == processes_.end(),
+            of == processes_.end() ? ActorPath() : of->second.life.path};
+  TROUPE_RETURN_IF_ERROR(budget_.Take(bytes, file.worker));
+  files_.emplace(key, std::move(file));
   return absl::OkStatus();
 }
 
@@ -68,7 +71,7 @@ void HoldTable::RemoveFile(ObjectProcess owner, uint32_t number) {
 }
 
 void HoldTable::DropFile(std::map<FileKey, File>::iterator file) {
-  budget_.Give(file->second.bytes);
+  budget_.Give(file->second.bytes, file->second.worker);
   dropped_.push_back(file->first);
   files_.erase(file);
 }

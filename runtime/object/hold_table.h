@@ -49,6 +49,7 @@ class HoldTable {
     int64_t bytes = 0;
     size_t objects = 0;
     bool orphan = false;  // Its owner has ended.
+    ActorPath worker;     // On whose account it is; without a job: nobody's.
   };
   // NOT_FOUND. Valid until the next change.
   absl::StatusOr<const File*> FindFile(ObjectProcess owner, uint32_t file) const;

@@ -205,5 +205,27 @@ TEST_CASE("BlockPool: sizes waste little, and one object of 64 MiB has a file of
   CHECK(BlockPool::FileBytes(100) < (17 << 20));
 }
 
+TEST_CASE("HoldTable: a worker's quota is of all that it owns, and names itself when it is full", "[object]") {
+  ObjectBudget budget{.bytes_max = 1 << 20, .worker_bytes_max = 10'000};
+  HoldTable table{budget};
+  const ActorLife life{{JobId("job"), "rollout", 1}, 3};
+  table.Open(7, "rollout", life);
+  table.Open(8, "controller", {});
+  CHECK(table.AddFile(7, 7, 1, UniqueFd(), 4096).ok());
+  CHECK(table.AddFile(7, 7, 2, UniqueFd(), 4096).ok());
+  const absl::Status full = table.AddFile(7, 7, 3, UniqueFd(), 4096);
+  CHECK(absl::IsResourceExhausted(full));
+  CHECK(full.message() ==
+        "the objects of job/rollout/1 hold 8192 bytes of its quota of 10000; 4096 more do not fit (troupe node "
+        "--worker-objects sets the quota)");
+  // Who is nobody's worker has the whole.
+  CHECK(table.AddFile(8, 8, 1, UniqueFd(), 100'000).ok());
+  table.RemoveFile(7, 1);
+  CHECK(table.AddFile(7, 7, 3, UniqueFd(), 4096).ok());
+  table.Close(7);
+  CHECK(budget.of_workers.empty());
+  CHECK(budget.bytes == 100'000);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -37,7 +37,7 @@ ObjectBroker::ObjectBroker(ObjectBrokerOptions options, UnixListener listener, U
       wake_(std::move(wake)),
       wake_other_end_(std::move(wake_other_end)),
       lines_(static_cast<size_t>(options_.connections_max), [this](ObjectProcess process) { ProcessEnded(process); }),
-      budget_{options_.bytes_max},
+      budget_{.bytes_max = options_.bytes_max, .worker_bytes_max = options_.worker_bytes_max},
       table_(budget_),
       holds_(budget_),
       thread_([this] { Run(); }) {}

@@ -24,9 +24,10 @@
 namespace troupe {
 
 struct ObjectBrokerOptions {
-  std::string socket_path;    // In a folder that only this user may enter.
-  int64_t bytes_max = 0;      // Of all objects together; 0: half of the machine's memory.
-  int connections_max = 512;  // Two a process; more are closed at once.
+  std::string socket_path;       // In a folder that only this user may enter.
+  int64_t bytes_max = 0;         // Of all objects together; 0: half of the machine's memory.
+  int64_t worker_bytes_max = 0;  // Of those of one worker; 0: not limited but by all.
+  int connections_max = 512;     // Two a process; more are closed at once.
   std::string node_id;
   std::string endpoint;      // Where other nodes' agents reach this one's exchange; "": nowhere.
   std::string spill_folder;  // Its processes spill into folders in it; removed at the end. "": nothing is spilled.

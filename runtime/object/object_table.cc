@@ -21,9 +21,9 @@ absl::Status ObjectTable::Put(const std::string& id, Entry entry) {
   } else if (entries_.size() >= kObjectsMax) {
     return absl::ResourceExhaustedError("this node holds " + std::to_string(entries_.size()) + " objects already");
   }
-  budget_.Give(replaced);
-  if (absl::Status taken = budget_.Take(entry.bytes); !taken.ok()) {
-    budget_.bytes += replaced;
+  budget_.Give(replaced, entry.owner.path);
+  if (absl::Status taken = budget_.Take(entry.bytes, entry.owner.path); !taken.ok()) {
+    static_cast<void>(budget_.Take(replaced, entry.owner.path));  // It did fit.
     return taken;
   }
   entries_[id] = std::move(entry);
@@ -39,7 +39,7 @@ absl::StatusOr<const ObjectTable::Entry*> ObjectTable::Get(const std::string& id
 void ObjectTable::Drop(const std::string& id) {
   auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  budget_.Give(found->second.bytes);
+  budget_.Give(found->second.bytes, found->second.owner.path);
   entries_.erase(found);
 }
 
@@ -52,7 +52,7 @@ void ObjectTable::OwnerEnded(const ActorLife& life) {
       ++it;
       continue;
     }
-    budget_.Give(entry.bytes);
+    budget_.Give(entry.bytes, entry.owner.path);
     it = entries_.erase(it);
   }
 }

@@ -10,6 +10,7 @@
 #include "runtime/object/memory_file.h"
 #include "runtime/object/object_broker.h"
 #include "runtime/object/object_client.h"
+#include "runtime/object/object_table.h"
 
 namespace troupe {
 namespace {
@@ -167,6 +168,21 @@ TEST_CASE("ObjectBroker: broken packets, missing descriptors and too many peers 
   request.mutable_get()->set_object_id("x");
   REQUIRE(raw.Send(request.SerializeAsString(), {}, soon).ok());
   CHECK(raw.Receive(4096, soon).ok());
+}
+
+TEST_CASE("ObjectTable: a worker's quota counts what it puts anew once, and is free again when it has ended",
+          "[object]") {
+  ObjectBudget budget{.bytes_max = 1000, .worker_bytes_max = 100};
+  ObjectTable table{budget};
+  CHECK(table.Put("a", {UniqueFd(), 60, Life("actor", 1), false}).ok());
+  CHECK(absl::IsResourceExhausted(table.Put("b", {UniqueFd(), 60, Life("actor", 1), false})));
+  CHECK(table.Put("b", {UniqueFd(), 60, Life("rollout", 1), false}).ok());
+  CHECK(table.Put("a", {UniqueFd(), 100, Life("actor", 1), false}).ok());
+  CHECK(absl::IsResourceExhausted(table.Put("a", {UniqueFd(), 101, Life("actor", 1), false})));
+  CHECK(budget.bytes == 160);
+  table.OwnerEnded(Life("actor", 1));
+  CHECK(budget.bytes == 60);
+  CHECK(table.Put("a", {UniqueFd(), 100, Life("actor", 2), false}).ok());
 }
 
 }  // namespace

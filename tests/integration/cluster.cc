@@ -98,15 +98,21 @@ void TestCluster::WaitNode(const std::string& node_id) {
 }
 
 std::string TestCluster::Submit(int replicas) {
-  v1::RoleSpec role;
-  role.set_role("counter");
-  role.set_actor_class("Counter");
+  v1::RoleSpec role = RoleOf("Counter");
   role.set_replicas(replicas);
   role.set_args_json("[10]");
+  return Submit(role);
+}
+
+v1::RoleSpec TestCluster::RoleOf(const std::string& actor_class) const {
+  v1::RoleSpec role;
+  role.set_role("counter");
+  role.set_actor_class(actor_class);
+  role.set_replicas(1);
   role.set_worker_binary(Program("tests/integration/counter_worker"));
   role.mutable_resources()->set_cpus(0.5);
   role.mutable_restart()->set_max_restarts(5);
-  return Submit(role);
+  return role;
 }
 
 std::string TestCluster::Submit(const v1::RoleSpec& role) {

@@ -36,6 +36,8 @@ class TestCluster {
   // A job of `replicas` counters that start at 10; its id.
   std::string Submit(int replicas);
   std::string Submit(const v1::RoleSpec& role);
+  // One replica of a class of counter_worker.
+  v1::RoleSpec RoleOf(const std::string& actor_class) const;
   v1::Job Get(const std::string& job_id);
   v1::Job Cancel(const std::string& job_id);
   // Actors of the job by replica, as the head lists them.

@@ -109,5 +109,32 @@ TEST_CASE("Cluster: kill -9 of the keeper ends its workers, and all are placed a
   for (const v1::Actor& actor : after) CheckAdd(cluster, actor, 1, 11);
 }
 
+v1::RoleSpec DeviceHolderRole(TestCluster& cluster) {
+  v1::RoleSpec role = cluster.RoleOf("DeviceHolder");
+  role.mutable_resources()->set_devices(2);  // All that the node has.
+  return role;
+}
+
+// DEV-1: each life takes a lock that stands for the device; it fails when the one before, or what that left, has it.
+TEST_CASE("Cluster: a device is granted only when all that its last holder started has ended", "[cluster]") {
+  TestCluster cluster;
+  const std::string job = cluster.Submit(DeviceHolderRole(cluster));
+  uint64_t incarnation = 1;
+  for (; incarnation <= 3; ++incarnation) {
+    const v1::Actor actor = cluster.WaitReady(job, 1, incarnation)[0];
+    CHECK(actor.address().actor().incarnation() == incarnation);
+    if (incarnation > 1) CHECK(actor.last_exit().signal() == SIGKILL);
+    ::kill(actor.address().pid(), SIGKILL);
+  }
+  cluster.WaitReady(job, 1, incarnation);
+  // The next job waits for the device, and gets it when the first one was stopped gracefully, child and all.
+  const std::string next = cluster.Submit(DeviceHolderRole(cluster));
+  CHECK(cluster.Get(next).state() == v1::JOB_PENDING);
+  cluster.Cancel(job);
+  const v1::Actor after = cluster.WaitReady(next, 1)[0];
+  CHECK(after.address().actor().incarnation() == 1);
+  CHECK(after.restarts() == 0);
+}
+
 }  // namespace
 }  // namespace troupe::tests
