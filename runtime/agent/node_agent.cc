@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "runtime/agent/agent_state.h"
+#include "runtime/agent/cpu_sets.h"
 #include "runtime/agent/head_link.h"
 #include "runtime/agent/keeper_link.h"
 #include "runtime/agent/runtime_folder.h"
@@ -20,7 +21,9 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device_watch.h"
 #include "runtime/device/node_devices.h"
+#include "runtime/device/pci.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/cpu_list.h"
 #include "runtime/env/file.h"
 #include "runtime/env/process.h"
 #include "runtime/env/random.h"
@@ -121,6 +124,7 @@ class NodeAgentImpl : public NodeAgent {
   absl::StatusOr<std::string> FindHost() const;
   absl::Status OpenExchange();
   absl::Status OpenState(const v1::AgentIdentity& identity);
+  void OpenCpuSets(const std::vector<v1::AssignedWorker>& assigned);
   void Loop();
   void StopLoop();
   void Handle(const AgentEvent& event);
@@ -147,6 +151,8 @@ class NodeAgentImpl : public NodeAgent {
   void Do(const TellWorker& action) { service_.Send(action.session, action.message); }
   void Do(const HangUpWorker& action) { service_.HangUp(action.session, action.status); }
   void Do(const ReleaseWorker& action) {
+    cpu_sets_.Release(action.actor);
+    cpus_.erase(action.actor);
     broker_->OwnerEnded(action.actor, action.cause);
     ::unlink(WorkerSocketPath(folder_->agent_socket(), action.actor).c_str());
   }
@@ -173,9 +179,11 @@ class NodeAgentImpl : public NodeAgent {
   device::NodeDevices devices_;  // Until the watch has them.
   std::unique_ptr<RuntimeFolder> folder_;
   WorkerSpawnOptions spawn_;
-  std::optional<AgentState> state_;           // Of the loop's thread, once it runs.
-  uint64_t head_stream_ = 0;                  // The same.
-  std::map<ActorLife, absl::Status> unkept_;  // Assignments that no file holds, and why. The same.
+  std::optional<AgentState> state_;             // Of the loop's thread, once it runs.
+  uint64_t head_stream_ = 0;                    // The same.
+  CpuSets cpu_sets_{{}, {}};                    // The same.
+  std::map<ActorLife, std::vector<int>> cpus_;  // Given, of workers that are to be started. The same.
+  std::map<ActorLife, absl::Status> unkept_;    // Assignments that no file holds, and why. The same.
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -212,6 +220,7 @@ absl::Status NodeAgentImpl::Open() {
   TROUPE_RETURN_IF_ERROR(OpenState(identity));
   TROUPE_ASSIGN_OR_RETURN(broker_,
                           ObjectBroker::Start({.socket_path = folder_->object_socket(),
+                                               .worker_bytes_max = options_.worker_object_bytes_max,
                                                .node_id = node_id_,
                                                .endpoint = endpoint_,
                                                .spill_folder = folder_->path() + "/spill",
@@ -319,6 +328,7 @@ absl::Status NodeAgentImpl::OpenState(const v1::AgentIdentity& identity) {
     spawn_.devices.push_back(device.found);
   }
   state_.emplace(std::move(state), identity, assigned, MonotonicNow());
+  OpenCpuSets(assigned);
 
   spawn_.worker_binary = options_.worker_binary.empty() ? OwnFolder() + "/troupe_worker"
                                                         : std::filesystem::absolute(options_.worker_binary).string();
@@ -328,6 +338,19 @@ absl::Status NodeAgentImpl::OpenState(const v1::AgentIdentity& identity) {
   spawn_.device_kind = resources_.device_kind();
   spawn_.environment = OwnEnvironment();
   return absl::OkStatus();
+}
+
+void NodeAgentImpl::OpenCpuSets(const std::vector<v1::AssignedWorker>& assigned) {
+  spawn_.weigh_cpus = options_.cpu_isolation == CpuIsolation::kWeight;
+  if (options_.cpu_isolation != CpuIsolation::kSet) return;
+  const std::string sys = device::DevicePlaces().sys;
+  std::map<int, std::vector<int>> numa_cpus;
+  for (const device::FoundDevice& found : spawn_.devices) {
+    const int node = found.device.numa_node();
+    if (node >= 0) numa_cpus.emplace(node, device::CpusOfNumaNode(sys, node));
+  }
+  cpu_sets_ = CpuSets(UsableCpus(), std::move(numa_cpus));
+  for (const v1::AssignedWorker& worker : assigned) cpu_sets_.Hold(worker.start(), ParseCpuList(worker.cpus()));
 }
 
 absl::Status NodeAgentImpl::Shutdown(absl::Duration grace) {
@@ -398,9 +421,17 @@ void NodeAgentImpl::Handle(const AgentEvent& event) {
 void NodeAgentImpl::Do(const KeepIdentity& action) { Handle(IdentityKept{folder_->KeepIdentity(action.identity)}); }
 
 void NodeAgentImpl::Do(const KeepAssignment& action) {
+  std::vector<int> numa_nodes;
+  for (int index : action.start.device_indices()) {
+    numa_nodes.push_back(spawn_.devices[static_cast<size_t>(index)].device.numa_node());
+  }
+  std::vector<int> cpus = cpu_sets_.Take(action.start, numa_nodes);
+  const std::string cpus_text = CpuListText(cpus);
+  if (!cpus.empty()) cpus_[ActorLife::FromProto(action.start.actor())] = std::move(cpus);
   if (options_.agent_loss_grace == absl::ZeroDuration()) return;  // Its workers end with this agent: no next one asks.
   v1::AssignedWorker assigned;
   *assigned.mutable_start() = action.start;
+  assigned.set_cpus(cpus_text);
   absl::Status status = folder_->KeepAssignment(assigned);
   if (!status.ok()) unkept_[ActorLife::FromProto(action.start.actor())] = status;
 }
@@ -410,7 +441,8 @@ void NodeAgentImpl::Do(const SpawnWorker& action) {
   if (auto unkept = unkept_.find(ActorLife::FromProto(action.start.actor())); unkept != unkept_.end()) {
     return Push(SpawnRefused{unkept->first, Annotate(unkept->second, "its assignment cannot be kept")});
   }
-  v1::KeeperSpawn spawn = SpawnOf(action.start, spawn_);
+  auto cpus = cpus_.extract(ActorLife::FromProto(action.start.actor()));
+  v1::KeeperSpawn spawn = SpawnOf(action.start, spawn_, cpus.empty() ? std::vector<int>() : cpus.mapped());
   // What is wrong with the folder shows in the start itself.
   static_cast<void>(MakeDirs(spawn.working_directory()));
   keeper_->Spawn(spawn);

@@ -18,6 +18,13 @@
 
 namespace troupe {
 
+// What keeps a worker to the CPUs that its role asks for.
+enum class CpuIsolation {
+  kNone,    // Nothing: it may use what is idle. Its threads are as many as its CPUs.
+  kWeight,  // When all are busy each worker gets CPUs as it asked for (control groups; else nothing).
+  kSet,     // A worker that asks for whole CPUs has them for itself, near its devices (control groups; else affinity).
+};
+
 struct AgentOptions {
   std::string head_target;  // "host:port" or "unix:/path"
   RpcSecurity security;
@@ -36,6 +43,9 @@ struct AgentOptions {
   // How long workers go on without an agent. 0: they end with this process.
   absl::Duration agent_loss_grace = absl::Minutes(10);
   bool use_cgroups = true;
+  // Sets and weights cost where roles take turns or wait for each other, and on few cores; so none is the default.
+  CpuIsolation cpu_isolation = CpuIsolation::kNone;
+  int64_t worker_object_bytes_max = 0;  // Of the objects of one worker in this node's memory; 0: of all only.
   // Shutdown removes the runtime folder.
   bool remove_runtime_dir = false;
   // One line about what happens; called from one thread.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/ids.h"
 #include "runtime/device/visible_devices.h"
+#include "runtime/env/cpu_list.h"
 
 namespace troupe::agent {
 namespace {
@@ -77,7 +78,7 @@ std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runti
   return runtime_dir + "/logs/" + start.actor().id().job_id() + "/" + FileNameOf(start);
 }
 
-v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options) {
+v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options, const std::vector<int>& cpus) {
   std::map<std::string, std::string> environment;
   for (const auto& [name, value] : options.environment) {
     if (IsInherited(name)) environment[name] = value;
@@ -102,6 +103,10 @@ v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& 
   spawn.set_log_path(WorkerLogPath(start, options.runtime_dir));
   spawn.set_token(options.token);
   spawn.set_memory_bytes_max(start.role().resources().memory_bytes());
+  spawn.set_cpus(CpuListText(cpus));
+  if (options.weigh_cpus) {
+    spawn.set_cpu_weight(static_cast<int>(std::clamp(start.role().resources().cpus() * 100, 1.0, 10'000.0)));
+  }
   return spawn;
 }
 

@@ -19,6 +19,7 @@ struct WorkerSpawnOptions {
   std::string token;
   std::string device_kind;                         // Of this node; "" it has none.
   std::vector<device::FoundDevice> devices;        // Of this node, by number.
+  bool weigh_cpus = false;                         // A worker's weight is what it asks for.
   std::map<std::string, std::string> environment;  // The agent's own; what a worker may inherit is taken from it.
 };
 
@@ -35,7 +36,9 @@ std::string WorkerLogPath(const v1::StartWorker& start, const std::string& runti
 //   TROUPE_DEVICE_MEMORY_BYTES, TROUPE_DEVICE_MEMORY_FRACTION: what it may use of the memory of each of its devices, in
 //   bytes and as a part of all; nothing enforces it, so its allocator has to. Set where it asked for device memory or
 //   for a share of a device, the former as far as the device's memory is known.
-v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options);
+// `cpus`: the processors that it has for itself; empty: none.
+v1::KeeperSpawn SpawnOf(const v1::StartWorker& start, const WorkerSpawnOptions& options,
+                        const std::vector<int>& cpus = {});
 
 // The environment of this process.
 std::map<std::string, std::string> OwnEnvironment();

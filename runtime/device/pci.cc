@@ -5,13 +5,13 @@
 #include <cstdio>
 
 #include "absl/strings/numbers.h"
+#include "runtime/env/cpu_list.h"
 #include "runtime/env/file.h"
 
 namespace troupe::device {
 namespace {
 
 constexpr int64_t kSysfsBytesMax = 64 << 10;
-constexpr int kCpuMax = 8191;
 
 // The hexadecimal number before `end`, which is taken too; nothing else may stand there.
 bool TakeHex(std::string_view& text, char end, unsigned max, unsigned& value) {
@@ -21,13 +21,6 @@ bool TakeHex(std::string_view& text, char end, unsigned max, unsigned& value) {
   if (end == '\0') return used == text.size();
   if (used >= text.size() || text[used] != end) return false;
   text.remove_prefix(used + 1);
-  return true;
-}
-
-bool TakeNumber(std::string_view& text, int& value) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0) return false;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
   return true;
 }
 
@@ -56,38 +49,6 @@ std::vector<int> CpusOfNumaNode(const std::string& sys, int node) {
   if (node < 0) return {};
   return ParseCpuList(
       ReadFile(sys + "/devices/system/node/node" + std::to_string(node) + "/cpulist", kSysfsBytesMax).value_or(""));
-}
-
-std::vector<int> ParseCpuList(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  std::vector<int> cpus;
-  for (bool more = !text.empty(); more;) {
-    int first = 0, last = 0;
-    if (!TakeNumber(text, first)) return {};
-    last = first;
-    if (!text.empty() && text.front() == '-') {
-      text.remove_prefix(1);
-      if (!TakeNumber(text, last)) return {};
-    }
-    if (last < first || last > kCpuMax || cpus.size() > kCpuMax) return {};
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-    more = !text.empty();
-    if (more && text.front() != ',') return {};
-    if (more) text.remove_prefix(1);
-  }
-  return cpus;
-}
-
-std::string CpuListText(const std::vector<int>& cpus) {
-  std::string text;
-  for (size_t i = 0; i < cpus.size();) {
-    size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
-    if (last > i) text += "-" + std::to_string(cpus[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 }  // namespace troupe::device

@@ -17,9 +17,4 @@ int NumaNodeOfPci(const std::string& sys, const std::string& address);
 // The processors of a NUMA node; empty: not known.
 std::vector<int> CpusOfNumaNode(const std::string& sys, int node);
 
-// "0-2,8" as 0, 1, 2, 8; empty when it is no such list, or names a processor beyond 8191. Pure.
-std::vector<int> ParseCpuList(std::string_view text);
-// The same back.
-std::string CpuListText(const std::vector<int>& cpus);
-
 }  // namespace troupe::device

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/device/pci.h"
+#include "runtime/env/cpu_list.h"
 
 namespace troupe::device {
 namespace {

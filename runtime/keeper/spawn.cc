@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -64,7 +65,17 @@ struct ChildPlan {
   std::vector<char*> argv;
   std::vector<char*> environment;
   std::vector<std::string> procs_files;
+  cpu_set_t cpus;
 };
+
+cpu_set_t CpuSetOf(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus) {
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+  }
+  return set;
+}
 
 // To enter a group takes the kernel a grace period of RCU (8 ms and more), to be born in one takes nothing.
 pid_t ForkInto(const std::string& cgroup) {
@@ -102,6 +113,8 @@ void Enter(const std::string& procs_file, int status_fd) {
   // The parent may have died before the signal was asked for.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != plan.parent) Fail(status, Stage::kParent);
   for (const std::string& file : plan.procs_files) Enter(file, status);
+  // What cannot be had is done without; the worker's log has been told (WorkerProcess).
+  if (CPU_COUNT(&plan.cpus) > 0) ::sched_setaffinity(0, sizeof(plan.cpus), &plan.cpus);
   const std::string& folder = plan.spec->working_directory;
   if (!folder.empty() && ::chdir(folder.c_str()) != 0) Fail(status, Stage::kFolder);
   ::execve(plan.argv[0], plan.argv.data(), plan.environment.data());
@@ -127,7 +140,8 @@ absl::StatusOr<StartedProcess> StartProcess(const ProcessSpec& spec) {
   std::vector<std::string> environment = spec.environment;
   environment.push_back(std::string(kTokenFdVariable) + "=" + std::to_string(kTokenFd));
   ChildPlan plan{::getpid(),          null.get(), out->write.get(),    err->write.get(),      token->read.get(),
-                 status->write.get(), &spec,      Pointers(spec.argv), Pointers(environment), spec.cgroup_procs_files};
+                 status->write.get(), &spec,      Pointers(spec.argv), Pointers(environment), spec.cgroup_procs_files,
+                 CpuSetOf(spec.cpus)};
   pid_t pid = spec.cgroup.empty() ? -1 : ForkInto(spec.cgroup);
   if (pid < 0) {
     // No group, a kernel that does not know this (before 5.7), or a failure that comes again and is told then.

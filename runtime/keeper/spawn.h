@@ -26,6 +26,7 @@ struct ProcessSpec {
   std::string token;
   std::string cgroup;                           // A folder of version 2, in which it is born; "" the caller's.
   std::vector<std::string> cgroup_procs_files;  // Of other groups that it enters.
+  std::vector<int> cpus;                        // Processors that it may use; empty: the caller's.
 };
 
 struct StartedProcess {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -123,51 +124,105 @@ absl::StatusOr<std::unique_ptr<CgroupFolder>> CgroupFolder::Open(const std::stri
   if (!MakeFolder(tree)) return absl::UnavailableError("mkdir " + tree + ": " + std::strerror(errno));
   folder->tree_folder_ = tree;
   ClearLeftovers(tree);
-  if (HasWord(ReadFile(tree + "/cgroup.controllers"), "memory") &&
-      WriteFile(tree + "/cgroup.subtree_control", "+memory")) {
-    folder->memory_folder_ = tree;
-    folder->memory_is_v2_ = true;
-    return folder;
-  }
-  std::string memory = OwnGroup("memory");
-  if (!memory.empty() && MakeFolder(memory + "/" + name)) {
-    folder->memory_folder_ = memory + "/" + name;
-    ClearLeftovers(folder->memory_folder_);
-  }
+  for (const char* controller : {"memory", "cpu", "cpuset"}) folder->FindController(controller, own, name);
   return folder;
+}
+
+void CgroupFolder::FindController(const std::string& controller, const std::string& own, const std::string& name) {
+  // Refused where other processes are in this group, too: version 2 has them in leaves only.
+  if (HasWord(ReadFile(own + "/cgroup.controllers"), controller)) {
+    WriteFile(own + "/cgroup.subtree_control", "+" + controller);
+  }
+  if (HasWord(ReadFile(tree_folder_ + "/cgroup.controllers"), controller) &&
+      WriteFile(tree_folder_ + "/cgroup.subtree_control", "+" + controller)) {
+    controllers_[controller] = {tree_folder_, true};
+    return;
+  }
+  const std::string v1 = OwnGroup(controller);
+  if (v1.empty() || !MakeFolder(v1 + "/" + name)) return;
+  const std::string folder = v1 + "/" + name;
+  ClearLeftovers(folder);
+  // A set of processors begins empty, and nothing can be in an empty one.
+  if (controller == "cpuset") {
+    for (const char* file : {"/cpuset.cpus", "/cpuset.mems"}) WriteFile(folder + file, ReadFile(v1 + file));
+  }
+  controllers_[controller] = {folder, false};
 }
 
 CgroupFolder::~CgroupFolder() {
   ::rmdir(tree_folder_.c_str());
-  if (!memory_folder_.empty()) ::rmdir(memory_folder_.c_str());
+  for (const auto& [name, controller] : controllers_) ::rmdir(controller.folder.c_str());
 }
 
-absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(int64_t memory_bytes_max) {
+const CgroupFolder::Controller* CgroupFolder::Find(const std::string& controller) const {
+  auto found = controllers_.find(controller);
+  return found == controllers_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(const CgroupLimits& limits) {
   auto group = std::make_unique<WorkerCgroup>();
   std::string name = "/w" + std::to_string(next_++);
   group->tree_folder_ = tree_folder_ + name;
   if (!MakeFolder(group->tree_folder_)) {
     return absl::UnavailableError("mkdir " + group->tree_folder_ + ": " + std::strerror(errno));
   }
-  if (memory_bytes_max == 0 && !memory_is_v2_) return group;
-  if (memory_folder_.empty()) {
-    group->memory_limit_ = absl::UnavailableError("the control groups here have no memory controller");
-    return group;
-  }
-  if (!MakeFolder(memory_folder_ + name)) {
-    group->memory_limit_ = absl::UnavailableError("mkdir " + memory_folder_ + name + ": " + std::strerror(errno));
-    return group;
-  }
-  group->memory_folder_ = memory_folder_ + name;
-  group->memory_is_v2_ = memory_is_v2_;
-  if (!memory_is_v2_) group->procs_files_.push_back(group->memory_folder_ + "/cgroup.procs");
-  if (memory_bytes_max > 0) {
-    std::string file = group->memory_folder_ + (memory_is_v2_ ? "/memory.max" : "/memory.limit_in_bytes");
-    if (!WriteFile(file, std::to_string(memory_bytes_max)))
-      group->memory_limit_ = absl::UnavailableError("write " + file + ": " + std::strerror(errno));
-    if (memory_is_v2_) WriteFile(group->memory_folder_ + "/memory.oom.group", "1");
-  }
+  LimitMemory(name, limits.memory_bytes_max, *group);
+  LimitCpus(name, limits, *group);
   return group;
+}
+
+void CgroupFolder::LimitMemory(const std::string& worker, int64_t bytes_max, WorkerCgroup& group) {
+  const Controller* memory = Find("memory");
+  const bool is_v2 = memory != nullptr && memory->is_v2;
+  if (bytes_max > 0) {
+    group.memory_limit_ =
+        Set("memory", worker, {{is_v2 ? "/memory.max" : "/memory.limit_in_bytes", std::to_string(bytes_max)}}, group);
+    if (!group.memory_limit_.ok()) return;
+    if (is_v2) WriteFile(group.tree_folder_ + "/memory.oom.group", "1");
+  } else if (!is_v2) {
+    return;
+  }
+  group.memory_folder_ = memory->folder + worker;
+  group.memory_is_v2_ = is_v2;
+}
+
+void CgroupFolder::LimitCpus(const std::string& worker, const CgroupLimits& limits, WorkerCgroup& group) {
+  if (limits.cpu_weight > 0) {
+    const Controller* cpu = Find("cpu");
+    const bool is_v2 = cpu != nullptr && cpu->is_v2;
+    const int64_t v1_shares = int64_t{limits.cpu_weight} * 1024 / 100;
+    group.cpu_limit_ = Set("cpu", worker,
+                           {is_v2 ? std::pair("/cpu.weight", std::to_string(std::min(limits.cpu_weight, 10'000)))
+                                  : std::pair("/cpu.shares", std::to_string(v1_shares))},
+                           group);
+  }
+  if (limits.cpus.empty() || !group.cpu_limit_.ok()) return;
+  const Controller* cpuset = Find("cpuset");
+  Settings settings = {{"/cpuset.cpus", limits.cpus}};
+  if (cpuset != nullptr && !cpuset->is_v2)
+    settings.emplace_back("/cpuset.mems", ReadFile(cpuset->folder + "/cpuset.mems"));
+  group.cpu_limit_ = Set("cpuset", worker, settings, group);
+}
+
+absl::Status CgroupFolder::Set(const std::string& controller, const std::string& worker, const Settings& settings,
+                               WorkerCgroup& group) {
+  const Controller* found = Find(controller);
+  if (found == nullptr) {
+    return absl::UnavailableError("the control groups here have no " + controller + " controller");
+  }
+  const std::string folder = found->folder + worker;
+  if (!MakeFolder(folder)) return absl::UnavailableError("mkdir " + folder + ": " + std::strerror(errno));
+  for (const auto& [file, content] : settings) {
+    if (WriteFile(folder + file, content)) continue;
+    absl::Status error = absl::UnavailableError("write " + folder + file + ": " + std::strerror(errno));
+    if (!found->is_v2) ::rmdir(folder.c_str());
+    return error;
+  }
+  if (!found->is_v2) {
+    group.procs_files_.push_back(folder + "/cgroup.procs");
+    group.v1_folders_.push_back(folder);
+  }
+  return absl::OkStatus();
 }
 
 void WorkerCgroup::Kill() {
@@ -183,7 +238,7 @@ int64_t WorkerCgroup::OomKills() const {
 
 void WorkerCgroup::Remove() {
   ::rmdir(tree_folder_.c_str());
-  if (!memory_folder_.empty()) ::rmdir(memory_folder_.c_str());
+  for (const std::string& folder : v1_folders_) ::rmdir(folder.c_str());
 }
 
 }  // namespace troupe::keeper

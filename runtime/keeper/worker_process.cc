@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/env/clock.h"
+#include "runtime/env/cpu_list.h"
 #include "runtime/env/memory.h"
 #include "runtime/keeper/process_table.h"
 
@@ -38,7 +39,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const v1::Ke
   if (spawn.log_files_max() > 0) log.files_max = spawn.log_files_max();
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(spawn, std::move(log)));
   worker->spec_.environment.push_back(std::string(kKeeperVariable) + "=" + runtime_dir);
-  absl::Status limited = worker->MakeCgroup(cgroups);
+  worker->spec_.cpus = ParseCpuList(spawn.cpus());
+  worker->MakeCgroup(cgroups, {spawn.memory_bytes_max(), spawn.cpus(), spawn.cpu_weight()});
   worker->machine_oom_kills_at_start_ = KernelOomKills();
   absl::StatusOr<StartedProcess> process = StartProcess(worker->spec_);
   worker->spec_.token.clear();
@@ -47,29 +49,36 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const v1::Ke
     return process.status();
   }
   worker->process_ = *std::move(process);
-  if (!limited.ok()) {
-    worker->log_.Append(OutputStream::kStderr,
-                        "warning: the memory limit of " + std::to_string(spawn.memory_bytes_max()) +
-                            " bytes (resources.memory) is not in force on this node: " + MessageOf(limited) + "\n",
-                        WallNow(), MonotonicNow());
-  }
   return worker;
 }
 
-// A group that cannot be made (too many, say) is done without; an error says that the memory limit is.
-absl::Status WorkerProcess::MakeCgroup(CgroupFolder* cgroups) {
-  absl::Status limited = absl::UnavailableError("it has no control groups");
+// A group that cannot be made (too many, say) is done without.
+void WorkerProcess::MakeCgroup(CgroupFolder* cgroups, const CgroupLimits& limits) {
+  absl::Status memory = absl::UnavailableError("it has no control groups"), cpu = memory;
   if (cgroups != nullptr) {
-    absl::StatusOr<std::unique_ptr<WorkerCgroup>> group = cgroups->Create(memory_bytes_max_);
-    limited = group.status();
+    absl::StatusOr<std::unique_ptr<WorkerCgroup>> group = cgroups->Create(limits);
+    memory = cpu = group.status();
     if (group.ok()) {
       cgroup_ = *std::move(group);
       spec_.cgroup = cgroup_->folder();
       spec_.cgroup_procs_files = cgroup_->procs_files();
-      limited = cgroup_->memory_limit();
+      memory = cgroup_->memory_limit();
+      cpu = cgroup_->cpu_limit();
     }
   }
-  return memory_bytes_max_ > 0 ? limited : absl::OkStatus();
+  if (limits.memory_bytes_max > 0 && !memory.ok()) {
+    Warn("the memory limit of " + std::to_string(limits.memory_bytes_max) +
+         " bytes (resources.memory) is not in force on this node: " + MessageOf(memory));
+  }
+  if (limits.cpu_weight > 0 && !cpu.ok()) Warn("its weight of CPUs is not in force on this node: " + MessageOf(cpu));
+  // Without a group it is held there all the same, until it takes others itself.
+  if (!limits.cpus.empty() && !cpu.ok()) {
+    Warn("nothing keeps it on its processors " + limits.cpus + " but its own affinity: " + MessageOf(cpu));
+  }
+}
+
+void WorkerProcess::Warn(const std::string& text) {
+  log_.Append(OutputStream::kStderr, "warning: " + text + "\n", WallNow(), MonotonicNow());
 }
 
 int WorkerProcess::output(OutputStream stream) const {

@@ -24,7 +24,7 @@ class WorkerProcess {
   // The variable that marks every process of every worker of a keeper, with the keeper's runtime folder as its value.
   static constexpr char kKeeperVariable[] = "TROUPE_KEEPER";
 
-  // `cgroups` may be null. Where the memory limit cannot be put in force a line of the worker's log says so.
+  // `cgroups` may be null. Where a limit cannot be put in force a line of the worker's log says so.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(const v1::KeeperSpawn& spawn,
                                                               const std::string& runtime_dir, CgroupFolder* cgroups);
 
@@ -52,7 +52,8 @@ class WorkerProcess {
 
  private:
   WorkerProcess(const v1::KeeperSpawn& spawn, WorkerLogOptions log);
-  absl::Status MakeCgroup(CgroupFolder* cgroups);
+  void MakeCgroup(CgroupFolder* cgroups, const CgroupLimits& limits);
+  void Warn(const std::string& text);
 
   ActorLife actor_;
   ProcessSpec spec_;

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/env/cpu_list.h"
 #include "runtime/env/file.h"
 #include "runtime/env/testing/eventually.h"
 #include "runtime/keeper/spawn.h"
@@ -16,12 +17,14 @@ namespace troupe::keeper {
 namespace {
 
 // The log of a worker that ran on a node without control groups.
-std::string LogWithLimit(int64_t memory_bytes_max) {
+std::string LogWithLimit(int64_t memory_bytes_max, const std::string& cpus = "", int cpu_weight = 0) {
   std::string folder = *MakeTemporaryDirectory("worker-process-test");
   v1::KeeperSpawn spawn;
   spawn.add_argv("/bin/true");
   spawn.set_log_path(folder + "/log");
   spawn.set_memory_bytes_max(memory_bytes_max);
+  spawn.set_cpus(cpus);
+  spawn.set_cpu_weight(cpu_weight);
   auto worker = WorkerProcess::Start(spawn, folder, nullptr);
   REQUIRE(worker.ok());
   int status = 0;
@@ -64,7 +67,7 @@ TEST_CASE("WorkerProcess: a worker is born in its control group, and enters one 
   }
   for (int64_t memory_bytes_max : {int64_t{0}, int64_t{64 << 20}}) {
     CAPTURE(memory_bytes_max);
-    auto group = (*groups)->Create(memory_bytes_max);
+    auto group = (*groups)->Create({.memory_bytes_max = memory_bytes_max});
     REQUIRE(group.ok());
     std::string seen = GroupsSeenIn(**group);
     std::string name = "/troupe-worker-process-test" + (*group)->folder().substr((*group)->folder().rfind('/'));
@@ -93,6 +96,52 @@ TEST_CASE("WorkerProcess: a memory limit that cannot be put in force is told in 
   std::string log = LogWithLimit(1 << 30);
   CHECK(log.find("1073741824 bytes (resources.memory) is not in force") != std::string::npos);
   CHECK(log.find("no control groups") != std::string::npos);
+}
+
+TEST_CASE("WorkerProcess: without control groups a worker is held on its processors by its affinity, and told so",
+          "[keeper]") {
+  const int last = UsableCpus().back();
+  absl::StatusOr<StartedProcess> process =
+      StartProcess({.argv = {"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"}, .cpus = {last}});
+  REQUIRE(process.ok());
+  std::string seen;
+  CHECK(Eventually([&] {
+    char text[4096];
+    ssize_t n = ::read(process->stdout_pipe.get(), text, sizeof(text));
+    if (n > 0) seen.append(text, static_cast<size_t>(n));
+    return seen.find('\n') != std::string::npos;
+  }));
+  CHECK(seen == "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
+  int status = 0;
+  REQUIRE(::waitpid(process->pid, &status, 0) == process->pid);
+  CHECK(LogWithLimit(0, std::to_string(last)).find("nothing keeps it on its processors") != std::string::npos);
+  CHECK(LogWithLimit(0, "", 200).find("weight of CPUs is not in force") != std::string::npos);
+}
+
+TEST_CASE("WorkerProcess: processors and their weight are put in force by control groups where these can be made",
+          "[keeper]") {
+  auto groups = CgroupFolder::Open("troupe-worker-process-cpus");
+  if (!groups.ok()) {
+    WARN("no control groups can be made here: " << groups.status());
+    return;
+  }
+  const std::string last = std::to_string(UsableCpus().back());
+  auto group = (*groups)->Create({.cpus = last, .cpu_weight = 300});
+  REQUIRE(group.ok());
+  if (!(*group)->cpu_limit().ok()) {
+    WARN("no control groups of processors can be made here: " << (*group)->cpu_limit());
+  } else {
+    const std::string seen = GroupsSeenIn(**group);
+    INFO(seen);
+    // Version 1 has a group of each kind, version 2 one of all.
+    const std::string name = "/troupe-worker-process-cpus" + (*group)->folder().substr((*group)->folder().rfind('/'));
+    for (const char* controller : {":cpuset:", ":cpu:"}) {
+      if (size_t at = seen.find(controller); at != std::string::npos && !(*group)->procs_files().empty()) {
+        CHECK(seen.find(name + "\n", at) < seen.find('\n', at));
+      }
+    }
+  }
+  (*group)->Remove();
 }
 
 }  // namespace troupe::keeper
