@@ -30,9 +30,9 @@ class ClusterTest(SystemTest):
         self.home.environment["TROUPE_HEAD"] = f"127.0.0.1:{self.port}"
         return head
 
-    def start_node(self):
+    def start_node(self, *options):
         with open(os.path.join(self.home.root, "node.log"), "w", encoding="utf-8") as log:
-            node = self.home.troupe("node", "--cpus", "2", *self.secure, stdout=log, stderr=log)
+            node = self.home.troupe("node", "--cpus", "2", *options, *self.secure, stdout=log, stderr=log)
         self.wait_for("the node is ready",
                       lambda: '"state": "ready"' in self.home.call("nodes", "-o", "json", *self.secure)[1])
         return node
@@ -102,6 +102,36 @@ class ClusterTest(SystemTest):
             self.assertEqual(code, 0, err)
         self.assertEqual(self.state(job), "JOB_CANCELLED")
         self.assertEqual(self.home.workers(), {})
+
+    def test_devices_are_listed_with_their_health(self):
+        self.start_head()
+        folder = os.path.join(self.home.root, "run", "simulated")
+        self.start_node("--devices", "sim:4,memory=80GiB,island=2,numa=2", "--resource", "licence=2",
+                        "--data-dir", folder)
+        table = self.home.call("devices")[1].splitlines()
+        self.assertEqual(table[0].split(), ["NODE", "DEVICE", "KIND", "MODEL", "MEMORY", "ISLAND", "HEALTH", "USED",
+                                            "HOLDERS", "WHY"])
+        self.assertEqual(len(table), 5)
+        self.assertEqual(table[4].split()[1:], ["3", "sim", "simulated", "80.0", "GiB", "1", "healthy", "0%", "-", "-"])
+        self.assertIn("sim-3", self.home.call("devices", "-o", "wide")[1])
+        with open(os.path.join(folder, "sim_devices"), "w", encoding="utf-8") as file:
+            file.write("1 xid 13\n3 xid 79\n")  # a program's fault, and the device's
+        self.wait_for("device 3 has failed", lambda: "Xid 79" in self.home.call("devices")[1], 20)
+        node = json.loads(self.home.call("devices", "-o", "json")[1])["nodes"][0]
+        self.assertEqual([d["health"]["state"] for d in node["devices"]], ["HEALTHY"] * 3 + ["FAILED"])
+        self.assertEqual(node["device_use"][0]["index"], 3)
+        self.assertEqual(node["device_use"][0]["quarantined"], "Xid 79: the GPU has fallen off the bus")
+        listed = json.loads(self.home.call("nodes", "-o", "json")[1])["nodes"][0]
+        self.assertEqual(listed["total"]["custom"], {"licence": 2.0})
+
+    def test_wrong_devices_and_resources_of_a_node_are_named(self):
+        self.start_head()
+        for option, value, said in (("--devices", "sim:4,memory=x", "'memory=x'"), ("--devices", "gpu", "'gpu'"),
+                                    ("--devices", "rocm:x", "rocm"), ("--resource", "licence", "'licence'"),
+                                    ("--resource", "licence=-1", "'licence'"), ("--cpu-isolation", "all", "all")):
+            code, _, err = self.home.call("node", option, value)
+            self.assertNotEqual(code, 0)
+            self.assertIn(said, err)
 
     def test_logs_follow_a_job_to_its_end(self):
         self.start_head()

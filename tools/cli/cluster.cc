@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "runtime/agent/node_agent.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file.h"
@@ -32,6 +33,18 @@ absl::Status AddLabels(const std::vector<std::string>& labels, std::map<std::str
 }
 
 std::string FolderOf(const std::string& typed) { return std::filesystem::absolute(ExpandHome(typed)).string(); }
+
+absl::Status AddResources(const std::vector<std::string>& resources, std::map<std::string, double>& out) {
+  for (const std::string& resource : resources) {
+    size_t equals = resource.find('=');
+    double amount = 0;
+    if (equals == std::string::npos || equals == 0 || !absl::SimpleAtod(resource.substr(equals + 1), &amount)) {
+      return absl::InvalidArgumentError("'" + resource + "' is no resource: expected name=number, as in licence=2");
+    }
+    out[resource.substr(0, equals)] = amount;
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -74,7 +87,14 @@ int NodeCommand(const Options& options, SignalWaiter& signals) {
   agent_options.resources.cpus = options.cpus;
   agent_options.version = kVersion;
   agent_options.log = [](const std::string& line) { std::cerr << line << "\n" << std::flush; };
+  agent_options.cpu_isolation = options.cpu_isolation == "set"      ? CpuIsolation::kSet
+                                : options.cpu_isolation == "weight" ? CpuIsolation::kWeight
+                                                                    : CpuIsolation::kNone;
+  agent_options.worker_object_bytes_max = static_cast<int64_t>(options.worker_object_bytes);
   if (absl::Status status = AddLabels(options.labels, agent_options.labels); !status.ok()) return Report(status);
+  if (absl::Status status = AddResources(options.resources, agent_options.resources.custom); !status.ok()) {
+    return Report(status);
+  }
   absl::StatusOr<std::unique_ptr<NodeAgent>> agent = NodeAgent::Start(std::move(agent_options));
   if (!agent.ok()) return Report(agent.status());
   std::cerr << "node " << (*agent)->node_id() << " in " << (*agent)->runtime_dir() << "\n" << std::flush;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "runtime/base/status.h"
+#include "runtime/device/node_devices.h"
 #include "runtime/env/file.h"
 #include "runtime/object/memory_file.h"
 #include "runtime/rpc/server.h"
@@ -119,9 +120,35 @@ Finding CheckPorts() {
   return {Grade::kGood, "loopback ports work", ""};
 }
 
+// As `troupe node` would offer them.
 Finding CheckDevices() {
-  if (!FileExists("/proc/driver/nvidia/version")) return {Grade::kGood, "no NVIDIA driver: processors only", ""};
-  return {Grade::kGood, "an NVIDIA driver is loaded", ""};
+  device::DevicePlaces places;
+  for (const device::DeviceKind& kind : device::DeviceKinds()) {
+    for (const device::VisibleVariable& variable : kind.variables) {
+      if (::getenv(variable.name.c_str()) != nullptr) {
+        places.environment[variable.name] = EnvironmentVariable(variable.name);
+      }
+    }
+  }
+  const absl::StatusOr<device::NodeDevices> devices = device::NodeDevices::Find("auto", places);
+  if (!devices.ok()) return {Grade::kBad, MessageOf(devices.status()), "look at the driver"};
+  std::string notes;
+  for (const std::string& note : devices->notes()) notes += (notes.empty() ? "" : "; ") + note;
+  if (devices->empty()) {
+    return {notes.empty() ? Grade::kGood : Grade::kWarning, "no devices: processors only", notes};
+  }
+  std::string ill;
+  for (const device::OfferedDevice& offered : devices->devices()) {
+    const v1::DeviceHealth& health = offered.found.device.health();
+    if (health.state() != v1::DeviceHealth::HEALTHY) {
+      ill += (ill.empty() ? "" : "; ") + std::to_string(offered.found.device.index()) + ": " + health.reason();
+    }
+  }
+  const v1::Device& first = devices->devices()[0].found.device;
+  const std::string what = std::to_string(devices->devices().size()) + " devices (" + devices->kind() + ")" +
+                           (first.model().empty() ? "" : ", " + first.model());
+  if (!ill.empty()) return {Grade::kWarning, what + "; not all are healthy", ill};
+  return {Grade::kGood, what, notes};
 }
 
 Finding CheckProgram(const std::string& name, const std::string& needed_for) {

@@ -18,9 +18,9 @@ int Main(int argc, char** argv) {
   if (!ParseOptions(argc, argv, options, exit_code)) return exit_code;
   using WithSignals = int (*)(const Options&, SignalWaiter&);
   static const std::map<std::string, WithSignals> kLong = {
-      {"run", RunCommand},   {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
-      {"jobs", JobsCommand}, {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"queues", QueuesCommand},
-      {"logs", LogsCommand}, {"submit", SubmitCommand}};
+      {"run", RunCommand},         {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
+      {"jobs", JobsCommand},       {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"queues", QueuesCommand},
+      {"devices", DevicesCommand}, {"logs", LogsCommand},     {"submit", SubmitCommand}};
   using Plain = int (*)(const Options&);
   static const std::map<std::string, Plain> kShort = {
       {"explain", ExplainCommand}, {"queue", QueueCommand},   {"cancel", CancelCommand}, {"generate", GenerateCommand},

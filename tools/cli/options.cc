@@ -8,6 +8,7 @@
 #include "actors/worker/model_options.h"
 #include "actors/worker/number_within.h"
 #include "runtime/base/nearest.h"
+#include "runtime/device/device_kinds.h"
 #include "tools/cli/version.h"
 
 namespace troupe::cli {
@@ -138,14 +139,25 @@ class Grammar {
     CLI::App* node =
         Command("node", "Join this machine to a head.", "troupe node --head 10.0.0.1:7400 --devices sim:8");
     Connect(node);
-    node->add_option("--devices", options_.devices, "auto, none, or sim:N for trials");
+    node->add_option("--devices", options_.devices,
+                     "auto, none, a kind (" + device::DeviceKindNames() +
+                         "), some of it as in cuda:0,2, or for trials sim:8,memory=80GiB,island=4,numa=4");
     node->add_option("--label", options_.labels, "key=value");
+    node->add_option("--resource", options_.resources, "name=number: a further kind of resource, as in licence=2");
+    node->add_option("--cpu-isolation", options_.cpu_isolation,
+                     "none; weight: CPUs as asked for when all are busy; set: whole CPUs of a worker's own, near its "
+                     "devices")
+        ->check(CLI::IsMember({"none", "weight", "set"}));
+    node->add_option("--worker-objects", options_.worker_object_bytes,
+                     "the most bytes of objects of one worker in this node's memory, as in 4GiB (default: no quota)")
+        ->transform(CLI::AsSizeValue(false));
     node->add_option("--cpus", options_.cpus, "cores to offer (default: all)")->check(CLI::PositiveNumber);
     node->add_option("--node-id", options_.node_id, "its name (default: the host's and a random number)");
     node->add_option("--host", options_.host, "name or address for other machines (default: the way to the head)");
     node->add_option("--data-dir", options_.data_dir, "its runtime folder");
     List(Command("jobs", "List jobs, newest first.", "troupe jobs -o json"));
     List(Command("nodes", "List nodes.", "troupe nodes"));
+    List(Command("devices", "List devices: what each is, how it is, and who holds it.", "troupe devices -o wide"));
     List(Command("queues", "List queues: what each holds and may hold, and how many jobs wait.", "troupe queues"));
     CLI::App* actors = Command("actors", "List actors.", "troupe actors --job addition-1f3c");
     List(actors);

@@ -52,8 +52,11 @@ struct Options {
   std::string host;
   std::string devices = "auto";
   std::vector<std::string> labels;
-  double cpus = 0;                 // 0: those of the machine
-  std::vector<std::string> typed;  // The whole line, which generate and export pass on to the worker binary.
+  std::vector<std::string> resources;  // name=number
+  std::string cpu_isolation = "none";
+  uint64_t worker_object_bytes = 0;  // 0: no quota
+  double cpus = 0;                   // 0: those of the machine
+  std::vector<std::string> typed;    // The whole line, which generate and export pass on to the worker binary.
   bench::BenchOptions bench;
 };
 
