@@ -30,14 +30,18 @@ bool Cluster::DeviceFailed(const NodeId& id, int device) const {
 
 // One pass over the slots of the jobs that these nodes host, however many of the nodes a job lies on.
 std::map<NodeId, std::vector<Cluster::HeldDevices>> Cluster::DeviceHolders(const std::set<NodeId>& nodes) const {
-  std::set<JobId> jobs;
+  std::vector<const JobId*> jobs;
   for (const NodeId& id : nodes) {
     const NodeRecord* record = state_.FindNode(id);
-    if (record != nullptr && !record->device_used.empty()) jobs.insert(record->jobs.begin(), record->jobs.end());
+    if (record == nullptr || record->device_used.empty()) continue;
+    for (const JobId& job : record->jobs) jobs.push_back(&job);
   }
+  std::sort(jobs.begin(), jobs.end(), [](const JobId* a, const JobId* b) { return *a < *b; });
+  jobs.erase(std::unique(jobs.begin(), jobs.end(), [](const JobId* a, const JobId* b) { return *a == *b; }),
+             jobs.end());
   std::map<NodeId, std::vector<HeldDevices>> holders;
-  for (const JobId& job_id : jobs) {
-    const JobRecord& job = *state_.FindJob(job_id);
+  for (const JobId* job_id : jobs) {
+    const JobRecord& job = *state_.FindJob(*job_id);
     for (size_t i = 0; i < job.placed.size(); ++i) {
       const PlacedSlot& placed = job.placed[i];
       if (!placed.devices.empty() && nodes.contains(placed.node)) holders[placed.node].push_back({&job, i});
