@@ -112,6 +112,10 @@ void ClearLeftovers(const std::string& folder) {
   }
 }
 
+// Of the end, which would leave empty groups behind.
+constexpr int kBusyAttempts = 100;
+constexpr std::chrono::milliseconds kBusyPause(5);
+
 bool MakeFolder(const std::string& folder) { return ::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST; }
 
 }  // namespace
@@ -150,8 +154,17 @@ void CgroupFolder::FindController(const std::string& controller, const std::stri
 }
 
 CgroupFolder::~CgroupFolder() {
+  for (int attempt = 0; attempt < kBusyAttempts && !busy_->empty(); ++attempt) {
+    std::this_thread::sleep_for(kBusyPause);
+    RemoveBusy();
+  }
   ::rmdir(tree_folder_.c_str());
   for (const auto& [name, controller] : controllers_) ::rmdir(controller.folder.c_str());
+}
+
+// A group is busy for moments after its last process was reaped.
+void CgroupFolder::RemoveBusy() {
+  std::erase_if(*busy_, [](const std::string& group) { return ::rmdir(group.c_str()) == 0 || errno == ENOENT; });
 }
 
 const CgroupFolder::Controller* CgroupFolder::Find(const std::string& controller) const {
@@ -160,7 +173,9 @@ const CgroupFolder::Controller* CgroupFolder::Find(const std::string& controller
 }
 
 absl::StatusOr<std::unique_ptr<WorkerCgroup>> CgroupFolder::Create(const CgroupLimits& limits) {
+  RemoveBusy();
   auto group = std::make_unique<WorkerCgroup>();
+  group->busy_ = busy_;
   std::string name = "/w" + std::to_string(next_++);
   group->tree_folder_ = tree_folder_ + name;
   if (!MakeFolder(group->tree_folder_)) {
@@ -237,8 +252,10 @@ int64_t WorkerCgroup::OomKills() const {
 }
 
 void WorkerCgroup::Remove() {
-  ::rmdir(tree_folder_.c_str());
-  for (const std::string& folder : v1_folders_) ::rmdir(folder.c_str());
+  v1_folders_.push_back(tree_folder_);
+  for (const std::string& folder : v1_folders_) {
+    if (::rmdir(folder.c_str()) != 0 && errno == EBUSY) busy_->push_back(folder);
+  }
 }
 
 }  // namespace troupe::keeper

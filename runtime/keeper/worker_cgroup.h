@@ -41,11 +41,13 @@ class WorkerCgroup {
   // How many of its processes the kernel killed for memory; -1 when unknown: there is no memory controller, or one of
   // version 1 and no limit.
   int64_t OomKills() const;
+  // What the kernel does not let go of yet is removed with a later group.
   void Remove();
 
  private:
   friend class CgroupFolder;
-  std::string tree_folder_;    // version 2
+  std::shared_ptr<std::vector<std::string>> busy_;  // Of the folder: groups that could not be removed yet.
+  std::string tree_folder_;                         // version 2
   std::string memory_folder_;  // version 2 with the memory controller, or version 1; "" when there is none
   bool memory_is_v2_ = false;
   absl::Status memory_limit_;
@@ -75,6 +77,7 @@ class CgroupFolder {
   using Settings = std::vector<std::pair<std::string, std::string>>;  // File and content.
 
   CgroupFolder() = default;
+  void RemoveBusy();
   void FindController(const std::string& controller, const std::string& own, const std::string& name);
   const Controller* Find(const std::string& controller) const;
   // Puts the settings in force for the group `worker`, in which it is from its start.
@@ -85,6 +88,7 @@ class CgroupFolder {
 
   std::string tree_folder_;
   std::map<std::string, Controller> controllers_;  // By name: those that can be used.
+  std::shared_ptr<std::vector<std::string>> busy_ = std::make_shared<std::vector<std::string>>();
   uint64_t next_ = 1;
 };
 

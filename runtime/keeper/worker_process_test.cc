@@ -141,7 +141,11 @@ TEST_CASE("WorkerProcess: processors and their weight are put in force by contro
       }
     }
   }
+  const std::string folder = (*group)->folder();
   (*group)->Remove();
+  groups->reset();
+  CHECK_FALSE(FileExists(folder));
+  CHECK_FALSE(FileExists(folder.substr(0, folder.rfind('/'))));
 }
 
 }  // namespace troupe::keeper
