@@ -86,6 +86,7 @@ class Cluster {
     bool registered = false;  // In this term.
     v1::RegisterNode info;    // Without inventory.
     Amount total;
+    std::shared_ptr<const NodeFacts> facts;
     NodeLease lease;
     bool suspect = false;
     std::set<ActorLife> unknown;  // Told to end; their exits are awaited before anything is granted.
@@ -216,7 +217,9 @@ class Cluster {
   JobSoft& DemandOf(const JobRecord& job);
   QueueOrder OrderOfWaiting();
   void PlaceWaiting();
+  Holder HolderOf(const JobRecord& job) const;
   std::vector<Holder> HoldersByEnd() const;
+  void OpenNodesOf(const JobRecord& job, bool open);
   bool ReservationHolds(const JobId& job) const;
   void ReserveFor(const JobRecord& job);
   void Mask(bool on);
@@ -236,9 +239,9 @@ class Cluster {
   bool SendBackHalfLost(const std::vector<JobId>& half_lost, const std::vector<NodeCapacity>& nodes);
   void SendBackForWaiting(const std::vector<JobId>& blocked, const std::vector<JobId>& half_lost,
                           const std::vector<NodeCapacity>& nodes);
-  bool SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes);
+  bool SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, const std::vector<NodeCapacity>& nodes);
   NodeCapacity FreeOn(const NodeId& id, const NodeSoft& node) const;
-  static NodeCapacity CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used);
+  static NodeCapacity CapacityOf(const NodeId& id, const NodeSoft& node, const NodeRecord* used);
   void ForgetOldJobs();
   void ForgetOldNodes();
 

@@ -137,7 +137,8 @@ void Cluster::Register(SessionId session, const v1::RegisterNode& message, Monot
   node.lease = NodeLease(options_.lease, received);
   lease_wake_ = std::min(lease_wake_, node.lease.NextChange(now_.monotonic));
   sessions_[session] = id;
-  empty_.Set(CapacityOf(id, node.total, nullptr));
+  node.facts = FactsOf(message);
+  empty_.Set(CapacityOf(id, node, nullptr));
   Reconcile(id, message);
 }
 

@@ -42,7 +42,9 @@ Cluster::JobSoft& Cluster::DemandOf(const JobRecord& job) {
   if (!soft.demand.empty()) return soft;
   const std::vector<Slot> slots = job.Demand(true);
   soft.use = UseOf(slots);
-  for (const Slot& slot : slots) absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(), "\n");
+  for (const Slot& slot : slots)
+    absl::StrAppend(&soft.demand, slot.ToString(), ": ", slot.need.ToString(),
+                    slot.rule == nullptr ? "" : ", " + slot.rule->ToString(), "\n");
   return soft;
 }
 
@@ -145,18 +147,14 @@ void Cluster::SendBackForWaiting(const std::vector<JobId>& blocked, const std::v
 }
 
 // Whether `wanting` fits when the jobs of `given_up` give back what they hold; then they are sent back.
-bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up, std::vector<NodeCapacity> nodes) {
-  for (const JobId& id : given_up) {
-    const JobRecord& holder = *state_.FindJob(id);
-    for (size_t i = 0; i < holder.slots.size(); ++i) {
-      auto node = std::find_if(nodes.begin(), nodes.end(),
-                               [&](const NodeCapacity& n) { return n.node == holder.placed[i].node; });
-      if (node != nodes.end()) GiveBack(holder.slots[i].need, holder.placed[i].devices, *node);
-    }
-  }
+bool Cluster::SendBackFor(const JobId& wanting, const std::vector<JobId>& given_up,
+                          const std::vector<NodeCapacity>& nodes) {
+  FreeCapacity free(nodes);
+  for (const JobId& id : given_up) GiveBackAll(HolderOf(*state_.FindJob(id)), free);
   const JobRecord& job = *state_.FindJob(wanting);
   bool as_a_whole = std::find(given_up.begin(), given_up.end(), wanting) != given_up.end();
-  if (Place(job.Demand(as_a_whole), nodes).verdict != PlacementVerdict::kPlaced) return false;
+  const std::vector<KeptSlot> kept = as_a_whole ? std::vector<KeptSlot>() : job.Kept();
+  if (Place(job.Demand(as_a_whole), free, kept).verdict != PlacementVerdict::kPlaced) return false;
   for (const JobId& id : given_up) {
     std::string reason =
         id == wanting ? std::string("it lost workers with a node and fits again only when all of it is placed anew")

@@ -18,22 +18,27 @@ int64_t ExpectedMs(const v1::JobSpec& spec) {
 
 }  // namespace
 
+Holder Cluster::HolderOf(const JobRecord& job) const {
+  Holder holder;
+  holder.job = job.id;
+  for (size_t i = 0; i < job.slots.size(); ++i) {
+    const PlacedSlot& placed = job.placed[i];
+    if (placed.placed()) holder.held.push_back({placed.node, job.slots[i].need, placed.devices});
+  }
+  return holder;
+}
+
 // Who holds places, in the order in which they are expected to end; those that end anyway first.
 std::vector<Holder> Cluster::HoldersByEnd() const {
   std::vector<std::pair<uint64_t, Holder>> holders;
   for (const auto& [id, job] : state_.jobs()) {
     if (job.placed_at_ms == 0) continue;
-    Holder holder;
-    holder.job = id;
+    Holder holder = HolderOf(job);
     const int64_t expected = ExpectedMs(job.spec());
     if (job.stopping() || job.stop_requested()) {
       holder.end_ms = ClusterMs();
     } else if (expected > 0) {
       holder.end_ms = std::max(job.placed_at_ms + expected, ClusterMs());
-    }
-    for (size_t i = 0; i < job.slots.size(); ++i) {
-      const PlacedSlot& placed = job.placed[i];
-      if (placed.placed()) holder.held.push_back({placed.node, job.slots[i].need, placed.devices});
     }
     holders.emplace_back(job.submitted.order(), std::move(holder));
   }
@@ -85,7 +90,7 @@ void Cluster::Mask(bool on) {
       free_.Set(std::move(now));
       continue;
     }
-    NodeCapacity later = CapacityOf(id, node->second.total, nullptr);
+    NodeCapacity later = CapacityOf(id, node->second, nullptr);
     for (const Holder::Held& place : held) AddHeld(place, later);
     for (const JobId& job_id : record.jobs) {
       if (reservation_->waits_for.contains(job_id)) continue;

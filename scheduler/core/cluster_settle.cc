@@ -190,11 +190,28 @@ bool Cluster::TryPlace(const JobRecord& job, bool tell) {
 }
 
 // All of them or none.
+// The nodes that a job has for itself take more of its own replicas, and only those.
+void Cluster::OpenNodesOf(const JobRecord& job, bool open) {
+  const bool exclusive = std::any_of(job.slots.begin(), job.slots.end(), [](const Slot& slot) {
+    return slot.rule != nullptr && slot.rule->exclusive_nodes;
+  });
+  if (!exclusive) return;
+  for (const PlacedSlot& placed : job.placed) {
+    auto node = nodes_.find(placed.node);
+    if (!placed.placed() || node == nodes_.end() || !TakesWork(placed.node)) continue;
+    NodeCapacity capacity = FreeOn(placed.node, node->second);
+    capacity.taken_alone = capacity.taken_alone && !open;
+    free_.Set(std::move(capacity));
+  }
+}
+
 bool Cluster::PlaceSlots(const JobRecord& job, const std::vector<size_t>& numbers, const char* event,
                          std::string* why_not) {
   std::vector<Slot> lacking;
   for (size_t number : numbers) lacking.push_back(job.slots[number]);
-  PlacementResult result = PlaceAndTake(lacking, free_);
+  OpenNodesOf(job, true);
+  PlacementResult result = PlaceAndTake(lacking, free_, job.Kept());
+  if (result.verdict != PlacementVerdict::kPlaced) OpenNodesOf(job, false);
   if (result.verdict != PlacementVerdict::kPlaced) {
     if (why_not != nullptr) *why_not = result.reason;
     return false;
@@ -212,6 +229,10 @@ bool Cluster::PlaceSlots(const JobRecord& job, const std::vector<size_t>& number
     node_views_.insert(p.node);
   }
   Commit(std::move(record));
+  for (const SlotPlacement& p : result.placements) {
+    free_.SetJobs(p.node, static_cast<int>(state_.FindNode(p.node)->jobs.size()));
+  }
+  OpenNodesOf(job, false);
   jobs_[job.id].reason.clear();
   job_views_.insert(job.id);
   return true;
@@ -247,7 +268,7 @@ std::string Cluster::StaleIndex() {
   for (const auto& [id, node] : nodes_) {
     wake = std::min(wake, node.lease.NextChange(last_step_));
     if (TakesWork(id)) free.push_back(FreeOn(id, node));
-    if (node.registered) empty.push_back(CapacityOf(id, node.total, nullptr));
+    if (node.registered) empty.push_back(CapacityOf(id, node, nullptr));
   }
   if (free != free_.All()) return "IDX-1: what is free is indexed";
   if (empty != empty_.All()) return "IDX-2: what nodes have is indexed";
@@ -255,21 +276,25 @@ std::string Cluster::StaleIndex() {
 }
 
 NodeCapacity Cluster::FreeOn(const NodeId& id, const NodeSoft& node) const {
-  NodeCapacity capacity = CapacityOf(id, node.total, state_.FindNode(id));
+  NodeCapacity capacity = CapacityOf(id, node, state_.FindNode(id));
   WithholdFailedDevices(node.info, capacity);
   return capacity;
 }
 
-NodeCapacity Cluster::CapacityOf(const NodeId& id, const Amount& total, const NodeRecord* used) {
-  NodeCapacity capacity{.node = id, .total = total};
-  capacity.device_used.resize(static_cast<size_t>(total.devices));
+NodeCapacity Cluster::CapacityOf(const NodeId& id, const NodeSoft& node, const NodeRecord* used) {
+  NodeCapacity capacity{.node = id, .total = node.total, .facts = node.facts};
+  capacity.device_used.resize(static_cast<size_t>(node.total.devices));
   if (used == nullptr) return capacity;
   capacity.used_milli_cpus = used->used_milli_cpus;
   capacity.used_memory_bytes = used->used_memory_bytes;
   for (const auto& [device, shares] : used->device_used) {
     // A node that came back with fewer devices keeps what was granted.
-    if (device < total.devices) capacity.device_used[static_cast<size_t>(device)] = shares;
+    if (device < node.total.devices) capacity.device_used[static_cast<size_t>(device)] = shares;
   }
+  capacity.device_memory_used = used->device_memory_used;
+  capacity.custom_used = used->custom_used;
+  capacity.jobs = static_cast<int>(used->jobs.size());
+  capacity.taken_alone = !used->alone.empty();
   return capacity;
 }
 

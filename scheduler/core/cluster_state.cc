@@ -162,15 +162,32 @@ void ClusterState::Place(JobRecord& job, const v1::SlotPlaced& slot) {
   placed = {
       NodeId(slot.node_id()), slot.node_incarnation(), {slot.devices().begin(), slot.devices().end()}, slot.leaving()};
   const Amount& need = job.slots[static_cast<size_t>(slot.slot())].need;
-  node.used_milli_cpus += need.milli_cpus;
-  node.used_memory_bytes += need.memory_bytes;
-  for (int device : placed.devices) {
-    int32_t& used = node.device_used[device];
-    used += need.devices > 0 ? kSharesPerDevice : need.device_shares;
-    TROUPE_CHECK(used <= kSharesPerDevice, "DEV-1: a device (its share) has at most one live owner");
-  }
+  node.Use(need, placed.devices, 1);
   node.jobs.insert(job.id);
+  const std::shared_ptr<const PlacementRule>& rule = job.slots[static_cast<size_t>(slot.slot())].rule;
+  if (rule != nullptr && rule->exclusive_nodes) node.alone = job.id;
+  TROUPE_CHECK(node.alone.empty() || node.jobs.size() == 1, "EXCL-1: on a job's node of its own there is no other");
   queue_use_[job.queue()].Add(need, 1);
+}
+
+void NodeRecord::Use(const Amount& need, const std::vector<int>& devices, int sign) {
+  used_milli_cpus += sign * need.milli_cpus;
+  used_memory_bytes += sign * need.memory_bytes;
+  for (int device : devices) {
+    int32_t& used = device_used[device];
+    used += sign * (need.devices > 0 ? kSharesPerDevice : need.device_shares);
+    TROUPE_CHECK(used <= kSharesPerDevice, "DEV-1: a device (its share) has at most one live owner");
+    if (used == 0) device_used.erase(device);
+    if (need.device_memory_bytes == 0) continue;
+    int64_t& memory = device_memory_used[device];
+    memory += sign * need.device_memory_bytes;
+    if (memory == 0) device_memory_used.erase(device);
+  }
+  for (const auto& [name, amount] : need.custom) {
+    int64_t& used = custom_used[name];
+    used += sign * amount;
+    if (used == 0) custom_used.erase(name);
+  }
 }
 
 // Its node goes on listing the job: it may hold another slot there.
@@ -178,23 +195,22 @@ void ClusterState::ReleaseSlot(JobRecord& job, size_t slot) {
   PlacedSlot& placed = job.placed[slot];
   NodeRecord& node = nodes_[placed.node];
   const Amount& need = job.slots[slot].need;
-  node.used_milli_cpus -= need.milli_cpus;
-  node.used_memory_bytes -= need.memory_bytes;
-  for (int device : placed.devices) {
-    int32_t& used = node.device_used[device];
-    used -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
-    if (used == 0) node.device_used.erase(device);
-  }
+  node.Use(need, placed.devices, -1);
   queue_use_[job.queue()].Add(need, -1);
   const bool optional = placed.optional;
   placed = {};
   placed.optional = optional;
 }
 
+void ClusterState::Leave(const JobId& job, NodeRecord& node) {
+  node.jobs.erase(job);
+  if (node.alone == job) node.alone = JobId();
+}
+
 void ClusterState::ReleaseSlots(JobRecord& job) {
   for (size_t i = 0; i < job.placed.size(); ++i) {
     if (!job.placed[i].placed()) continue;
-    nodes_[job.placed[i].node].jobs.erase(job.id);
+    Leave(job.id, nodes_[job.placed[i].node]);
     ReleaseSlot(job, i);
   }
   if (std::exchange(job.placed_at_ms, 0) != 0) --queue_use_[job.queue()].jobs;

@@ -85,6 +85,8 @@ struct JobRecord {
   // added and those of an elastic role beyond its least number. `anew`: as if it held nothing.
   std::vector<size_t> Lacking(bool anew) const;
   std::vector<Slot> Demand(bool anew) const;
+  // Those that have a node; they refer to this job.
+  std::vector<KeptSlot> Kept() const;
   // Slots that want a place and that the job does without.
   std::vector<size_t> Growing() const;
   // Placed once, but some slots must get a place again.
@@ -118,7 +120,13 @@ struct NodeRecord {
   int64_t used_milli_cpus = 0;
   int64_t used_memory_bytes = 0;
   std::map<int, int32_t> device_used;
-  std::set<JobId> jobs;  // That hold a slot on it.
+  std::map<int, int64_t> device_memory_used;   // Of shares.
+  std::map<std::string, int64_t> custom_used;  // Thousandths.
+  std::set<JobId> jobs;                        // That hold a slot on it.
+  JobId alone;                                 // The one that wants no other beside it; "" none.
+
+  // `sign`: 1 takes, -1 gives back.
+  void Use(const Amount& need, const std::vector<int>& devices, int sign);
 
   bool draining() const { return drain_deadline_ms != 0; }
   // Why a device gets nothing new at that cluster time; "" it does.
@@ -176,6 +184,7 @@ class ClusterState {
   void Place(JobRecord& job, const v1::SlotPlaced& slot);
   void ReleaseSlot(JobRecord& job, size_t slot);
   void ReleaseSlots(JobRecord& job);
+  static void Leave(const JobId& job, NodeRecord& node);
   JobRecord& Job(const std::string& id);
 
   uint64_t term_ = 0;

@@ -48,6 +48,14 @@ std::vector<Slot> JobRecord::Demand(bool anew) const {
   return demand;
 }
 
+std::vector<KeptSlot> JobRecord::Kept() const {
+  std::vector<KeptSlot> kept;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (placed[i].placed() && placed[i].leaving.empty()) kept.push_back({&slots[i], placed[i].node, placed[i].devices});
+  }
+  return kept;
+}
+
 std::vector<size_t> JobRecord::Growing() const {
   std::vector<size_t> growing;
   const std::vector<size_t> lacking = Lacking(false);
@@ -150,7 +158,7 @@ void ClusterState::GiveUpSlot(JobRecord& job, size_t slot) {
   ReleaseSlot(job, slot);
   const bool others =
       std::any_of(job.placed.begin(), job.placed.end(), [&](const PlacedSlot& placed) { return placed.node == node; });
-  if (!others) nodes_[node].jobs.erase(job.id);
+  if (!others) Leave(job.id, nodes_[node]);
 }
 
 void ClusterState::ApplyGroupRestarting(const v1::GroupRestarting& record) {

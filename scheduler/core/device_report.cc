@@ -73,6 +73,16 @@ absl::Status CheckDeviceChanged(const v1::RegisterNode& node, const v1::Device& 
   return CheckDevice(node, device.index(), device);
 }
 
+std::shared_ptr<const NodeFacts> FactsOf(const v1::RegisterNode& node) {
+  auto facts = std::make_shared<NodeFacts>();
+  facts->labels.insert(node.labels().begin(), node.labels().end());
+  for (const v1::Device& device : node.devices()) {
+    facts->device_memory_bytes.push_back(device.memory_bytes());
+    facts->islands.push_back(device.island());
+  }
+  return facts;
+}
+
 void WithholdFailedDevices(const v1::RegisterNode& node, NodeCapacity& capacity) {
   for (const v1::Device& device : node.devices()) {
     const auto index = static_cast<size_t>(device.index());

@@ -8,12 +8,8 @@
 
 namespace troupe::scheduler {
 
-// One device of the nodes there are has far less; a wrong unit has more.
-inline constexpr int64_t kDeviceMemoryBytesMax = int64_t{1} << 43;  // 8 TiB
-inline constexpr size_t kDeviceTextBytesMax = 512;                  // Of an id, a model, a reason.
+inline constexpr size_t kDeviceTextBytesMax = 512;  // Of an id, a model, a reason.
 inline constexpr int kNumaNodesMax = 1024;
-inline constexpr int kCustomResourcesMax = 64;
-inline constexpr double kCustomAmountMax = 1e9;
 
 // INVALID_ARGUMENT names the node, the device and what is wrong: a kind that is not known, more or fewer devices than
 // its resources say, numbers that are not 0 .. n-1 in this order, an id that two have, an absurd memory; a further kind
@@ -24,6 +20,8 @@ absl::Status CheckDevices(const v1::RegisterNode& node);
 absl::Status CheckDeviceChanged(const v1::RegisterNode& node, const v1::Device& device);
 
 // What a failed device has left is nothing, whoever holds or gives back some of it: nothing new is placed on it.
+// What stays as long as the node is registered.
+std::shared_ptr<const NodeFacts> FactsOf(const v1::RegisterNode& node);
 void WithholdFailedDevices(const v1::RegisterNode& node, NodeCapacity& capacity);
 
 }  // namespace troupe::scheduler

@@ -27,6 +27,7 @@ struct Most {
 };
 
 Most MostOf(const NodeCapacity& node, uint64_t kind) {
+  if (node.taken_alone) return {};
   Most most{.milli_cpus = node.total.milli_cpus - node.used_milli_cpus,
             .memory_bytes = node.total.memory_bytes == 0 ? std::numeric_limits<int64_t>::max()
                                                          : node.total.memory_bytes - node.used_memory_bytes,
@@ -49,28 +50,71 @@ Amount NodeCapacity::Free() const {
   return {.milli_cpus = total.milli_cpus - used_milli_cpus,
           .memory_bytes = total.memory_bytes == 0 ? 0 : total.memory_bytes - used_memory_bytes,
           .devices = static_cast<int32_t>(std::count(device_used.begin(), device_used.end(), 0)),
-          .device_kind = total.device_kind};
+          .device_kind = total.device_kind,
+          .custom = FreeCustoms()};
+}
+
+std::map<std::string, int64_t> NodeCapacity::FreeCustoms() const {
+  std::map<std::string, int64_t> free;
+  for (const auto& [name, amount] : total.custom) free[name] = FreeCustom(name);
+  return free;
+}
+
+int64_t NodeCapacity::FreeDeviceMemory(int device) const {
+  const auto index = static_cast<size_t>(device);
+  if (facts == nullptr || index >= facts->device_memory_bytes.size() || facts->device_memory_bytes[index] == 0) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  auto used = device_memory_used.find(device);
+  return facts->device_memory_bytes[index] - (used == device_memory_used.end() ? 0 : used->second);
+}
+
+int64_t NodeCapacity::FreeCustom(const std::string& name) const {
+  auto has = total.custom.find(name);
+  auto used = custom_used.find(name);
+  return (has == total.custom.end() ? 0 : has->second) - (used == custom_used.end() ? 0 : used->second);
 }
 
 bool FitsOn(const Amount& need, const NodeCapacity& node, std::vector<int>* devices) {
+  static const std::vector<int> kAll = [] {
+    std::vector<int> all(static_cast<size_t>(kDevicesMax));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }();
+  return FitsOn(need, node, kAll, devices);
+}
+
+bool FitsOn(const Amount& need, const NodeCapacity& node, const std::vector<int>& of, std::vector<int>* devices) {
+  if (node.taken_alone) return false;
   if (need.milli_cpus > node.total.milli_cpus - node.used_milli_cpus) return false;
   if (need.memory_bytes > 0 && node.total.memory_bytes > 0 &&
       need.memory_bytes > node.total.memory_bytes - node.used_memory_bytes) {
     return false;
   }
+  for (const auto& [name, amount] : need.custom) {
+    if (amount > node.FreeCustom(name)) return false;
+  }
   if (!AsksForDevices(need)) return true;
   if (!KindFits(need, node)) return false;
+  auto has_memory = [&](int device) {
+    return need.device_memory_bytes == 0 || need.device_memory_bytes <= node.FreeDeviceMemory(device);
+  };
   if (need.devices > 0) {
-    if (std::count(node.device_used.begin(), node.device_used.end(), 0) < need.devices) return false;
-    for (size_t d = 0; devices != nullptr && static_cast<int>(devices->size()) < need.devices; ++d) {
-      if (node.device_used[d] == 0) devices->push_back(static_cast<int>(d));
+    int found = 0;
+    for (int d : of) {
+      if (static_cast<size_t>(d) >= node.device_used.size() || found == need.devices) break;
+      if (node.device_used[static_cast<size_t>(d)] != 0 || !has_memory(d)) continue;
+      ++found;
+      if (devices != nullptr) devices->push_back(d);
     }
-    return true;
+    if (found < need.devices && devices != nullptr) devices->clear();
+    return found == need.devices;
   }
   int best = -1;  // The fullest device that has the share.
-  for (size_t d = 0; d < node.device_used.size(); ++d) {
-    bool fits = node.device_used[d] + need.device_shares <= kSharesPerDevice;
-    if (fits && (best < 0 || node.device_used[d] > node.device_used[best])) best = static_cast<int>(d);
+  for (int d : of) {
+    if (static_cast<size_t>(d) >= node.device_used.size()) break;
+    bool fits = node.device_used[d] + need.device_shares <= kSharesPerDevice && has_memory(d);
+    if (fits && (best < 0 || node.device_used[d] > node.device_used[best])) best = d;
   }
   if (best >= 0 && devices != nullptr) devices->push_back(best);
   return best >= 0;
@@ -79,13 +123,25 @@ bool FitsOn(const Amount& need, const NodeCapacity& node, std::vector<int>* devi
 void Take(const Amount& need, const std::vector<int>& devices, NodeCapacity& node) {
   node.used_milli_cpus += need.milli_cpus;
   node.used_memory_bytes += need.memory_bytes;
-  for (int d : devices) node.device_used[d] += need.devices > 0 ? kSharesPerDevice : need.device_shares;
+  for (int d : devices) {
+    node.device_used[d] += need.devices > 0 ? kSharesPerDevice : need.device_shares;
+    if (need.device_memory_bytes > 0) node.device_memory_used[d] += need.device_memory_bytes;
+  }
+  for (const auto& [name, amount] : need.custom) node.custom_used[name] += amount;
 }
 
 void GiveBack(const Amount& need, const std::vector<int>& devices, NodeCapacity& node) {
   node.used_milli_cpus -= need.milli_cpus;
   node.used_memory_bytes -= need.memory_bytes;
-  for (int d : devices) node.device_used[d] -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
+  for (int d : devices) {
+    node.device_used[d] -= need.devices > 0 ? kSharesPerDevice : need.device_shares;
+    if (need.device_memory_bytes > 0 && (node.device_memory_used[d] -= need.device_memory_bytes) == 0) {
+      node.device_memory_used.erase(d);
+    }
+  }
+  for (const auto& [name, amount] : need.custom) {
+    if ((node.custom_used[name] -= amount) == 0) node.custom_used.erase(name);
+  }
 }
 
 // A node of the tree: a treap, ordered by what is left, with priorities that look random and do not matter.
@@ -179,7 +235,7 @@ template <typename Entry, typename Want>
 Entry* First(Entry* tree, const Want& want) {
   if (tree == nullptr || !want.MayFit(tree->most)) return nullptr;
   if (Entry* found = First(tree->before, want)) return found;
-  if (want.MayFit(tree->own) && KindFits(want.need, tree->capacity)) return tree;
+  if (want.MayFit(tree->own) && FitsOn(want.need, tree->capacity, nullptr)) return tree;
   return First(tree->after, want);
 }
 
@@ -187,7 +243,7 @@ template <typename Entry, typename Want>
 Entry* Last(Entry* tree, const Want& want) {
   if (tree == nullptr || !want.MayFit(tree->most)) return nullptr;
   if (Entry* found = Last(tree->after, want)) return found;
-  if (want.MayFit(tree->own) && KindFits(want.need, tree->capacity)) return tree;
+  if (want.MayFit(tree->own) && FitsOn(want.need, tree->capacity, nullptr)) return tree;
   return Last(tree->before, want);
 }
 
@@ -226,6 +282,8 @@ void FreeCapacity::Remove(const NodeId& node) {
   Unindex(it->second.get());
   entries_.erase(it);
 }
+
+void FreeCapacity::SetJobs(const NodeId& node, int jobs) { entries_.at(node)->capacity.jobs = jobs; }
 
 const NodeCapacity* FreeCapacity::Find(const NodeId& node) const {
   auto it = entries_.find(node);
@@ -287,19 +345,20 @@ void FreeCapacity::Index(Entry* entry) {
   entry->left_shares = int64_t{kSharesPerDevice} * static_cast<int64_t>(used.size()) -
                        std::accumulate(used.begin(), used.end(), int64_t{0});
   entry->before = entry->after = nullptr;
-  Amount free = entry->capacity.Free();
-  free_milli_cpus_ += free.milli_cpus;
-  free_memory_bytes_ += free.memory_bytes;
-  free_devices_ += free.devices;
+  AddToSums(entry->capacity, 1);
   root_ = Insert(root_, entry);
 }
 
 void FreeCapacity::Unindex(Entry* entry) {
   root_ = Erase(root_, entry);
-  Amount free = entry->capacity.Free();
-  free_milli_cpus_ -= free.milli_cpus;
-  free_memory_bytes_ -= free.memory_bytes;
-  free_devices_ -= free.devices;
+  AddToSums(entry->capacity, -1);
+}
+
+void FreeCapacity::AddToSums(const NodeCapacity& node, int sign) {
+  if (node.taken_alone) return;
+  free_milli_cpus_ += sign * (node.total.milli_cpus - node.used_milli_cpus);
+  if (node.total.memory_bytes != 0) free_memory_bytes_ += sign * (node.total.memory_bytes - node.used_memory_bytes);
+  free_devices_ += sign * std::count(node.device_used.begin(), node.device_used.end(), 0);
 }
 
 }  // namespace troupe::scheduler

@@ -17,22 +17,41 @@
 
 namespace troupe::scheduler {
 
+// What does not change while a node is registered.
+struct NodeFacts {
+  std::map<std::string, std::string> labels;
+  std::vector<int64_t> device_memory_bytes;  // By device, 0: not known. Empty: of none.
+  std::vector<int> islands;                  // By device, as v1.Device.island. Empty: not known.
+};
+
 // What a node has and what of it is taken.
 struct NodeCapacity {
   NodeId node;
   Amount total;  // device_shares is 0.
   int64_t used_milli_cpus = 0;
   int64_t used_memory_bytes = 0;
-  std::vector<int32_t> device_used;  // Thousandths, by device; its size is total.devices.
+  std::vector<int32_t> device_used;            // Thousandths, by device; its size is total.devices.
+  std::map<int, int64_t> device_memory_used;   // By device, of shares.
+  std::map<std::string, int64_t> custom_used;  // Thousandths.
+  int jobs = 0;                                // That hold places on it.
+  bool taken_alone = false;                    // By a job that wants no other beside it: nothing fits.
+  std::shared_ptr<const NodeFacts> facts;      // nullptr: none.
 
   // What is left; devices: whole ones.
   Amount Free() const;
+  // Of that device; the largest number when its memory is not known.
+  int64_t FreeDeviceMemory(int device) const;
+  // Thousandths.
+  int64_t FreeCustom(const std::string& name) const;
+  std::map<std::string, int64_t> FreeCustoms() const;
   friend bool operator==(const NodeCapacity&, const NodeCapacity&) = default;
 };
 
 // Whether one need fits; fills the devices it would get.
 bool FitsOn(const Amount& need, const NodeCapacity& node, std::vector<int>* devices);
 // Takes or gives back what a placement holds. Requires: it fits, or was taken.
+// The same, of these devices only, in this order of preference.
+bool FitsOn(const Amount& need, const NodeCapacity& node, const std::vector<int>& of, std::vector<int>* devices);
 void Take(const Amount& need, const std::vector<int>& devices, NodeCapacity& node);
 void GiveBack(const Amount& need, const std::vector<int>& devices, NodeCapacity& node);
 
@@ -47,6 +66,8 @@ class FreeCapacity {
   // Adds the node or takes the place of what was known of it.
   void Set(NodeCapacity node);
   void Remove(const NodeId& node);
+  // So many jobs hold places on it, which matters to no order. Requires: it is known.
+  void SetJobs(const NodeId& node, int jobs);
   const NodeCapacity* Find(const NodeId& node) const;
 
   // The node with the least left among those that fit (device shares, then cpus, then memory; then the smallest id);
@@ -72,6 +93,7 @@ class FreeCapacity {
   uint64_t KindBit(const std::string& kind);
   void Index(Entry* entry);
   void Unindex(Entry* entry);
+  void AddToSums(const NodeCapacity& node, int sign);
 
   std::map<NodeId, std::unique_ptr<Entry>> entries_;
   std::map<std::string, uint64_t> kinds_;  // The bit of each kind of device; the last one stands for all further ones.

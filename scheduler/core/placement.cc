@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/core/rule_placer.h"
 
 namespace troupe::scheduler {
 namespace {
@@ -138,6 +139,8 @@ const NodeCapacity* NearestFit(const Amount& need, const FreeCapacity& nodes) {
     for (bool memory : {true, false}) {
       for (int32_t devices : {need.devices, std::min(need.devices, 1), 0}) {
         Amount part = need;
+        part.device_memory_bytes = 0;
+        part.custom.clear();
         if (!cpus) part.milli_cpus = 0;
         if (!memory) part.memory_bytes = 0;
         part.devices = devices;
@@ -195,6 +198,14 @@ bool EqualOnesTooLarge(const std::vector<Slot>& slots, FreeCapacity& nodes) {
   return false;
 }
 
+void TakeAll(const std::vector<Slot>& slots, const PlacementResult& result, FreeCapacity& nodes) {
+  for (const SlotPlacement& placement : result.placements) {
+    NodeCapacity node = *nodes.Find(placement.node);
+    Take(slots[static_cast<size_t>(placement.slot)].need, placement.devices, node);
+    nodes.Set(std::move(node));
+  }
+}
+
 // Why not every slot fits, or, after a search, their places.
 PlacementResult ProveOrSearch(const std::vector<Slot>& slots, FreeCapacity& nodes, int fitted) {
   PlacementResult result{.verdict = PlacementVerdict::kImpossible};
@@ -222,7 +233,14 @@ PlacementResult ProveOrSearch(const std::vector<Slot>& slots, FreeCapacity& node
 
 }  // namespace
 
-PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes) {
+PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes, const std::vector<KeptSlot>& kept) {
+  const bool ruled = std::any_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.rule != nullptr; }) ||
+                     std::any_of(kept.begin(), kept.end(), [](const KeptSlot& k) { return k.slot->rule != nullptr; });
+  if (ruled) {
+    PlacementResult result = RulePlacer(slots, kept, nodes.All()).Run();
+    TakeAll(slots, result, nodes);
+    return result;
+  }
   int fitted = 0;
   {
     PlacementResult result;
@@ -235,16 +253,12 @@ PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes
     }
   }
   PlacementResult result = ProveOrSearch(slots, nodes, fitted);
-  for (const SlotPlacement& placement : result.placements) {
-    NodeCapacity node = *nodes.Find(placement.node);
-    Take(slots[static_cast<size_t>(placement.slot)].need, placement.devices, node);
-    nodes.Set(std::move(node));
-  }
+  TakeAll(slots, result, nodes);
   return result;
 }
 
-PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes) {
-  PlacementResult result = PlaceAndTake(slots, nodes);
+PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes, const std::vector<KeptSlot>& kept) {
+  PlacementResult result = PlaceAndTake(slots, nodes, kept);
   for (const SlotPlacement& placement : result.placements) {
     NodeCapacity node = *nodes.Find(placement.node);
     GiveBack(slots[static_cast<size_t>(placement.slot)].need, placement.devices, node);
@@ -253,9 +267,10 @@ PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes) {
   return result;
 }
 
-PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes) {
+PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes,
+                      const std::vector<KeptSlot>& kept) {
   FreeCapacity all(nodes);
-  return PlaceAndTake(slots, all);
+  return PlaceAndTake(slots, all, kept);
 }
 
 }  // namespace troupe::scheduler

@@ -22,6 +22,13 @@ struct SlotPlacement {
   std::vector<int> devices;  // By number on the node.
 };
 
+// A slot of the job that stays where it is.
+struct KeptSlot {
+  const Slot* slot = nullptr;
+  NodeId node;
+  std::vector<int> devices;
+};
+
 enum class PlacementVerdict {
   kPlaced,
   kImpossible,  // Proven for these nodes.
@@ -35,10 +42,13 @@ struct PlacementResult {
 };
 
 // Finds a place for every slot and takes it; takes nothing unless all have one. Equal inputs give equal results.
-PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes);
+// `kept`: the rest of the job, which matters where roles have rules.
+PlacementResult PlaceAndTake(const std::vector<Slot>& slots, FreeCapacity& nodes,
+                             const std::vector<KeptSlot>& kept = {});
 // The same, but `nodes` is as before when it returns.
-PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes);
+PlacementResult Place(const std::vector<Slot>& slots, FreeCapacity& nodes, const std::vector<KeptSlot>& kept = {});
 // On a snapshot of the nodes, in any order.
-PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes);
+PlacementResult Place(const std::vector<Slot>& slots, const std::vector<NodeCapacity>& nodes,
+                      const std::vector<KeptSlot>& kept = {});
 
 }  // namespace troupe::scheduler

@@ -82,11 +82,13 @@ std::vector<JobId> ChooseVictims(const std::vector<Slot>& slots, const std::vect
 }
 
 void GiveBackAll(const Holder& holder, FreeCapacity& nodes) {
+  std::set<NodeId> left;
   for (const Holder::Held& held : holder.held) {
     const NodeCapacity* node = nodes.Find(held.node);
     if (node == nullptr) continue;  // Not usable: what it held there helps nobody.
     NodeCapacity freed = *node;
     GiveBack(held.need, held.devices, freed);
+    if (left.insert(held.node).second && --freed.jobs == 0) freed.taken_alone = false;
     nodes.Set(std::move(freed));
   }
 }
@@ -98,7 +100,9 @@ void AddHeld(const Holder::Held& held, NodeCapacity& node) {
     if (static_cast<size_t>(device) >= node.device_used.size()) continue;
     int32_t& used = node.device_used[static_cast<size_t>(device)];
     used = std::min(kSharesPerDevice, used + (held.need.devices > 0 ? kSharesPerDevice : held.need.device_shares));
+    if (held.need.device_memory_bytes > 0) node.device_memory_used[device] += held.need.device_memory_bytes;
   }
+  for (const auto& [name, amount] : held.need.custom) node.custom_used[name] += amount;
 }
 
 NodeCapacity Both(const NodeCapacity& now, const NodeCapacity& later) {
@@ -107,6 +111,14 @@ NodeCapacity Both(const NodeCapacity& now, const NodeCapacity& later) {
   both.used_memory_bytes = std::max(now.used_memory_bytes, later.used_memory_bytes);
   for (size_t i = 0; i < both.device_used.size() && i < later.device_used.size(); ++i) {
     both.device_used[i] = std::max(now.device_used[i], later.device_used[i]);
+  }
+  for (const auto& [device, bytes] : later.device_memory_used) {
+    int64_t& most = both.device_memory_used[device];
+    most = std::max(most, bytes);
+  }
+  for (const auto& [name, amount] : later.custom_used) {
+    int64_t& most = both.custom_used[name];
+    most = std::max(most, amount);
   }
   return both;
 }

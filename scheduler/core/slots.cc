@@ -27,6 +27,11 @@ void TakeLargest(const Amount& other, Amount& need) {
   need.device_shares = std::max(need.device_shares, other.device_shares);
   if (need.devices > 0) need.device_shares = 0;  // A whole device holds every share.
   if (need.device_kind.empty()) need.device_kind = other.device_kind;
+  need.device_memory_bytes = std::max(need.device_memory_bytes, other.device_memory_bytes);
+  for (const auto& [name, amount] : other.custom) {
+    int64_t& most = need.custom[name];
+    most = std::max(most, amount);
+  }
 }
 
 bool IsName(const std::string& name) {
@@ -111,6 +116,19 @@ absl::Status CheckResources(const v1::Resources& r) {
     return Bad(absl::StrCat("device_share is ", r.device_share(), ": it must be above 0 and below 1"));
   }
   if (r.device_share() != 0 && r.devices() != 0) return Bad("devices and device_share are both given: give one");
+  if (r.device_memory_bytes() < 0 || r.device_memory_bytes() > kDeviceMemoryBytesMax) {
+    return Bad(absl::StrCat("device_memory_bytes is ", r.device_memory_bytes(), ": it must be between 0 and ",
+                            kDeviceMemoryBytesMax));
+  }
+  if (r.custom_size() > kCustomResourcesMax)
+    return Bad(absl::StrCat("more than ", kCustomResourcesMax, " custom resources"));
+  for (const auto& [name, amount] : r.custom()) {
+    if (!IsName(name)) return Bad(absl::StrCat("custom resource '", name, "': ", kNameRule));
+    if (!(amount > 0 && amount <= kCustomAmountMax)) {
+      return Bad(absl::StrCat("custom resource '", name, "' is ", amount, ": it must be above 0 and at most ",
+                              kCustomAmountMax));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -118,12 +136,23 @@ absl::Status CheckName(const std::string& name) {
   return IsName(name) ? absl::OkStatus() : Bad(absl::StrCat("name '", name, "' is not allowed: ", kNameRule));
 }
 
+// Whole thousandths, upwards, so that no request is taken for less.
+std::map<std::string, int64_t> CustomOf(const v1::Resources& resources) {
+  std::map<std::string, int64_t> custom;
+  for (const auto& [name, amount] : resources.custom()) {
+    custom[name] = static_cast<int64_t>(std::ceil(amount * 1000 - 1e-6));
+  }
+  return custom;
+}
+
 Amount Amount::FromProto(const v1::Resources& resources) {
   return {.milli_cpus = std::llround(resources.cpus() * 1000),
           .memory_bytes = resources.memory_bytes(),
           .devices = resources.devices(),
           .device_shares = static_cast<int32_t>(std::ceil(resources.device_share() * kSharesPerDevice - 1e-6)),
-          .device_kind = resources.device_kind()};
+          .device_kind = resources.device_kind(),
+          .device_memory_bytes = resources.device_memory_bytes(),
+          .custom = CustomOf(resources)};
 }
 
 v1::Resources Amount::ToProto() const {
@@ -133,6 +162,8 @@ v1::Resources Amount::ToProto() const {
   resources.set_devices(devices);
   resources.set_device_share(static_cast<double>(device_shares) / kSharesPerDevice);
   resources.set_device_kind(device_kind);
+  resources.set_device_memory_bytes(device_memory_bytes);
+  for (const auto& [name, amount] : custom) (*resources.mutable_custom())[name] = static_cast<double>(amount) / 1000;
   return resources;
 }
 
@@ -144,6 +175,8 @@ std::string Amount::ToString() const {
   if (device_shares > 0)
     absl::StrAppend(&text, ", ", static_cast<double>(device_shares) / kSharesPerDevice, " of a device");
   if ((devices > 0 || device_shares > 0) && !device_kind.empty()) absl::StrAppend(&text, " (", device_kind, ")");
+  if (device_memory_bytes > 0) absl::StrAppend(&text, " with ", BytesText(device_memory_bytes), " each");
+  for (const auto& [name, amount] : custom) absl::StrAppend(&text, ", ", static_cast<double>(amount) / 1000, " ", name);
   return text;
 }
 
@@ -157,7 +190,8 @@ std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
   std::vector<Slot> slots;
   std::map<std::pair<std::string, int>, size_t> shared;  // (group, replica) -> slot
   for (const v1::RoleSpec& role : spec.roles()) {
-    Amount need = Amount::FromProto(role.resources());
+    const Amount need = Amount::FromProto(role.resources());
+    const std::shared_ptr<const PlacementRule> rule = PlacementRule::FromProto(role.placement());
     for (int replica = 0; replica < ReplicasAtStart(role); ++replica) {
       size_t index = slots.size();
       if (!role.colocation_group().empty()) {
@@ -166,6 +200,7 @@ std::vector<Slot> SlotsOf(const v1::JobSpec& spec) {
       if (index == slots.size()) slots.emplace_back();
       slots[index].members.push_back({role.role(), replica});
       TakeLargest(need, slots[index].need);
+      if (slots[index].rule == nullptr) slots[index].rule = rule;
     }
   }
   return slots;
@@ -207,6 +242,7 @@ absl::Status CheckJobSpec(const v1::JobSpec& spec) {
     return Bad(absl::StrCat("the roles have ", replicas, " replicas in all: at most ", kReplicasMax));
   }
   TROUPE_RETURN_IF_ERROR(CheckGroupPolicies(spec));
+  TROUPE_RETURN_IF_ERROR(CheckPlacementRules(spec));
   return CheckGroups(spec);
 }
 

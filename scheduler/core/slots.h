@@ -5,10 +5,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "scheduler/core/placement_rule.h"
 #include "troupe/v1/head.pb.h"
 
 namespace troupe::scheduler {
@@ -20,8 +23,11 @@ inline constexpr int kReplicasMax = 10'000;  // Of one job.
 inline constexpr int kRolesMax = 256;
 inline constexpr int kCpusMax = 1'000'000;  // Of one replica.
 inline constexpr int kDevicesMax = 100'000;
-inline constexpr int64_t kMemoryBytesMax = int64_t{1} << 46;  // 64 TiB, of one replica or node.
-inline constexpr int64_t kDurationMsMax = int64_t{1} << 38;   // 8 years, of every duration of a job.
+inline constexpr int64_t kMemoryBytesMax = int64_t{1} << 46;        // 64 TiB, of one replica or node.
+inline constexpr int64_t kDeviceMemoryBytesMax = int64_t{1} << 43;  // 8 TiB: a wrong unit has more.
+inline constexpr int kCustomResourcesMax = 64;
+inline constexpr double kCustomAmountMax = 1e9;
+inline constexpr int64_t kDurationMsMax = int64_t{1} << 38;  // 8 years, of every duration of a job.
 inline constexpr size_t kNameBytesMax = 64;
 inline constexpr size_t kConfigBytesMax = 1 << 20;
 inline constexpr size_t kEnvironmentBytesMax = 64 << 10;  // Of one role; all of them stand in the records of the job.
@@ -33,6 +39,9 @@ struct Amount {
   int32_t devices = 0;        // Whole ones.
   int32_t device_shares = 0;  // Thousandths of one device; then `devices` is 0.
   std::string device_kind;    // "" any.
+  // In a need: of each device, 0 not limited and not counted. In a node 0: NodeFacts says it.
+  int64_t device_memory_bytes = 0;
+  std::map<std::string, int64_t> custom;  // Thousandths, by name; none is 0.
 
   static Amount FromProto(const v1::Resources& resources);
   v1::Resources ToProto() const;
@@ -52,6 +61,7 @@ struct ReplicaKey {
 struct Slot {
   std::vector<ReplicaKey> members;  // At least one.
   Amount need;
+  std::shared_ptr<const PlacementRule> rule;  // nullptr: anywhere.
   // "rollout/0" or "rollout/0 with actor/0"
   std::string ToString() const;
 };
