@@ -238,6 +238,7 @@ absl::Status NodeAgentImpl::Open() {
       std::make_unique<device::DeviceWatch>(std::move(devices_), [this](int index, const v1::DeviceHealth& health) {
         Push(DeviceHealthSeen{index, health});
       });
+  if (!watch_->status().ok()) Log("the devices of this node are not watched: " + StatusText(watch_->status()));
   loop_ = std::thread([this] { Loop(); });
   return absl::OkStatus();
 }

@@ -56,6 +56,7 @@ DeviceWatch::DeviceWatch(NodeDevices devices, Sink sink, absl::Duration interval
     thread->detach();
   } else {
     shared_->SetEnded(true);
+    status_ = thread.status();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "runtime/base/monotonic.h"
 #include "runtime/device/node_devices.h"
@@ -31,6 +32,9 @@ class DeviceWatch {
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
 
+  // RESOURCE_EXHAUSTED: there was no thread for it, so nothing is told.
+  const absl::Status& status() const { return status_; }
+
   // Now and then, from any thread but the sink's: tells that every device has failed when the driver has not answered
   // for kPatience.
   void CheckLate(Monotonic now);
@@ -39,6 +43,7 @@ class DeviceWatch {
   struct Shared;
   static void Look(const std::shared_ptr<Shared>& shared);
   std::shared_ptr<Shared> shared_;
+  absl::Status status_;
 };
 
 }  // namespace troupe::device

@@ -124,6 +124,22 @@ class ClusterTest(SystemTest):
         listed = json.loads(self.home.call("nodes", "-o", "json")[1])["nodes"][0]
         self.assertEqual(listed["total"]["custom"], {"licence": 2.0})
 
+    def test_workers_have_processors_of_their_own_where_the_node_isolates_them(self):
+        self.start_head()
+        self.start_node("--cpu-isolation", "set")
+        self.submit("trainer.total_steps=100000", "roles.rollout.resources.cpu=1", "roles.actor.resources.cpu=1")
+        self.wait_for("it trains", lambda: len(surviving_steps(self.run_folder)) >= 1, 40)
+        allowed = {}
+        for name, pid in self.home.workers().items():
+            with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+                line = next(line for line in status if line.startswith("Cpus_allowed_list:"))
+            allowed[name.split("/")[0]] = line.split()[1]
+        # They take turns, so they share one; the controller asks for a part of one and runs on all.
+        self.assertRegex(allowed["rollout"], r"^\d+$")
+        self.assertEqual(allowed["rollout"], allowed["actor"])
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertNotEqual(allowed["rollout"], allowed["controller"])
+
     def test_wrong_devices_and_resources_of_a_node_are_named(self):
         self.start_head()
         for option, value, said in (("--devices", "sim:4,memory=x", "'memory=x'"), ("--devices", "gpu", "'gpu'"),
