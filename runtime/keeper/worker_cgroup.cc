@@ -143,14 +143,11 @@ void CgroupFolder::FindController(const std::string& controller, const std::stri
     return;
   }
   const std::string v1 = OwnGroup(controller);
-  if (v1.empty() || !MakeFolder(v1 + "/" + name)) return;
-  const std::string folder = v1 + "/" + name;
-  ClearLeftovers(folder);
-  // A set of processors begins empty, and nothing can be in an empty one.
-  if (controller == "cpuset") {
-    for (const char* file : {"/cpuset.cpus", "/cpuset.mems"}) WriteFile(folder + file, ReadFile(v1 + file));
-  }
-  controllers_[controller] = {folder, false};
+  if (v1.empty()) return;
+  controllers_[controller] = {v1 + "/" + name, false};
+  if (!Exists(v1 + "/" + name)) return;  // It is made for the first worker that needs it.
+  ClearLeftovers(v1 + "/" + name);
+  ::rmdir((v1 + "/" + name).c_str());
 }
 
 CgroupFolder::~CgroupFolder() {
@@ -214,8 +211,10 @@ void CgroupFolder::LimitCpus(const std::string& worker, const CgroupLimits& limi
   if (limits.cpus.empty() || !group.cpu_limit_.ok()) return;
   const Controller* cpuset = Find("cpuset");
   Settings settings = {{"/cpuset.cpus", limits.cpus}};
-  if (cpuset != nullptr && !cpuset->is_v2)
-    settings.emplace_back("/cpuset.mems", ReadFile(cpuset->folder + "/cpuset.mems"));
+  if (cpuset != nullptr && !cpuset->is_v2) {
+    settings.emplace_back("/cpuset.mems",
+                          ReadFile(cpuset->folder.substr(0, cpuset->folder.rfind('/')) + "/cpuset.mems"));
+  }
   group.cpu_limit_ = Set("cpuset", worker, settings, group);
 }
 
@@ -224,6 +223,12 @@ absl::Status CgroupFolder::Set(const std::string& controller, const std::string&
   const Controller* found = Find(controller);
   if (found == nullptr) {
     return absl::UnavailableError("the control groups here have no " + controller + " controller");
+  }
+  if (!MakeFolder(found->folder)) return absl::UnavailableError("mkdir " + found->folder + ": " + std::strerror(errno));
+  // A set of processors begins empty, and nothing can be in an empty one.
+  if (controller == "cpuset" && !found->is_v2) {
+    const std::string above = found->folder.substr(0, found->folder.rfind('/'));
+    for (const char* file : {"/cpuset.cpus", "/cpuset.mems"}) WriteFile(found->folder + file, ReadFile(above + file));
   }
   const std::string folder = found->folder + worker;
   if (!MakeFolder(folder)) return absl::UnavailableError("mkdir " + folder + ": " + std::strerror(errno));
