@@ -131,9 +131,15 @@ ActorContext::MonitorId ActorContext::Monitor(const ActorAddress& actor, EndedCa
       ended(life, cause);
     });
   });
-  MutexLock lock(mutex_);
-  auto found = extras().monitors.find(id);
-  if (found != extras().monitors.end()) found->second = watch;
+  {
+    MutexLock lock(mutex_);
+    if (auto found = extras().monitors.find(id); found != extras().monitors.end()) {
+      found->second = watch;
+      return id;
+    }
+  }
+  if (watch != 0)
+    router_->Unwatch(watch);  // It has been told, or another thread has ended it, or the actor, meanwhile.
   return id;
 }
 

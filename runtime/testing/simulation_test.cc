@@ -50,12 +50,33 @@ class Writer : public troupe::Actor {
 };
 TROUPE_ACTOR(Writer, TROUPE_METHODS(Write, BlockForText, AwaitText), TROUPE_INIT(std::string, Ref<Log>));
 
+// Notes which of its monitors were told.
+class Watcher : public troupe::Actor {
+ public:
+  absl::Status OnStart(troupe::ActorContext& context) override {
+    context_ = &context;
+    return absl::OkStatus();
+  }
+  int64_t Watch(Ref<Log> log, const std::string& note) {
+    return static_cast<int64_t>(context_->Monitor(
+        log, [this, note](const troupe::ActorLife&, const troupe::v1::ExitCause&) { seen_ += note + " "; }));
+  }
+  void Forget(int64_t id) { context_->Demonitor(static_cast<troupe::ActorContext::MonitorId>(id)); }
+  std::string Seen() const { return seen_; }
+
+ private:
+  std::string seen_;
+  troupe::ActorContext* context_ = nullptr;
+};
+TROUPE_ACTOR(Watcher, TROUPE_METHODS(Watch, Forget, Seen), TROUPE_INIT());
+
 }  // namespace troupe_test
 
 namespace troupe::testing {
 namespace {
 
 using troupe_test::Log;
+using troupe_test::Watcher;
 using troupe_test::Writer;
 
 // Two writers write to one log; what it holds, and the trace.
@@ -167,6 +188,22 @@ TEST_CASE("Simulation: lost messages and replies end their calls; crashes restar
   CHECK(simulation.Find<Log>("log").value() == second);
   simulation.Advance(absl::Seconds(2));
   CHECK(simulation.Find<Log>("log")->Call<&Log::Restarts>().Get().value() == 2);
+}
+
+TEST_CASE("Monitor: each is told of the end once, now if it has come, and not after Demonitor", "[simulation]") {
+  Simulation simulation;
+  Ref<Log> log = simulation.Spawn<Log>({.name = "log"}).value();
+  Ref<Watcher> watcher = simulation.Spawn<Watcher>({.name = "watcher"}).value();
+  int64_t forgotten = watcher.Call<&Watcher::Watch>(log, "forgotten").Get().value();
+  REQUIRE(watcher.Call<&Watcher::Watch>(log, "kept").Get().ok());
+  REQUIRE(watcher.Call<&Watcher::Forget>(forgotten).Get().ok());
+  REQUIRE(watcher.Call<&Watcher::Forget>(forgotten).Get().ok());  // Nothing happens any more.
+  simulation.Crash(log);
+  simulation.Run();
+  CHECK(watcher.Call<&Watcher::Seen>().Get().value() == "kept ");
+  REQUIRE(watcher.Call<&Watcher::Watch>(log, "late").Get().ok());
+  simulation.Run();
+  CHECK(watcher.Call<&Watcher::Seen>().Get().value() == "kept late ");
 }
 
 TEST_CASE("Simulation: a wait that nothing can end is told", "[simulation]") {
