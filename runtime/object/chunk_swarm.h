@@ -22,11 +22,14 @@ namespace troupe {
 
 class ChunkSwarm {
  public:
+  // With one a chunk would pass from node to node in a chain; with two its copies double in each turn.
   static constexpr int kSendsMax = 2;
+  // Chunks of 1 MiB: as many as keep a line busy, and few enough that one that fails costs little.
   static constexpr int kUploadsMax = 8;
   static constexpr int kWindowMax = 8;
+  // Of one object at a time. A node costs about a byte a chunk.
   static constexpr size_t kNodesMax = 1024;
-  static constexpr int64_t kChunksMax = 1 << 20;
+  static constexpr int64_t kChunksMax = 1 << 20;  // 1 TiB.
   // A node that says nothing for so long is gone; those that fetch or serve say something once a second.
   static constexpr absl::Duration kSilentMax = absl::Seconds(15);
   // So long a source is not named again to a node that could not get a chunk from it.

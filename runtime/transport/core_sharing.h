@@ -14,12 +14,13 @@ class CoreSharing {
  public:
   // A longer wait is none of a quick turn: the watching begins anew.
   static constexpr absl::Duration kShort = absl::Microseconds(200);
-  // So many waits in a row are measured apart, then together.
+  // So many waits in a row are measured apart, then together: their mean does not hang on a single slow one.
   static constexpr int kTrialWaits = 64;
-  // What was found holds for so many waits; each time that it was "apart" again for twice as many.
+  // What was found holds for so many waits; each time that it was "apart" again for twice as many. A trial that is in
+  // vain is one wait in 64 at first, and one in 16,384 at the last.
   static constexpr int kHoldsMin = 4096;
   static constexpr int kHoldsMax = kHoldsMin << 8;
-  // Together it has to take less than that part of what it took apart.
+  // Together it has to take less than that part of what it took apart: a smaller gain may be chance.
   static constexpr double kGain = 0.9;
 
   // Whether the next wait is one together.
@@ -48,9 +49,11 @@ class CoreSharing {
         left_ = holds_;
         holds_ = std::min(2 * holds_, kHoldsMax);
         return Begin(State::kApart);
-      default:  // kSharing
+      case State::kSharing:
         left_ -= count_;
         return Begin(left_ > 0 && mean < apart_ * kGain ? State::kSharing : State::kWatching);
+      case State::kApart:
+        break;  // Counted above.
     }
   }
 

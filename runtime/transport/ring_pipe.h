@@ -30,8 +30,11 @@
 namespace troupe {
 
 struct RingPipeOptions {
+  // Of what the ring has no space for: as many as a process may have open calls, and the bytes of a full mailbox. One
+  // record of any size fits into an empty queue.
   size_t queue_records_max = 65'536;
   size_t queue_bytes_max = 64 << 20;
+  // Of one that comes: a longer one ends the pipe. Larger payloads travel in chunks (payload_transfer.h).
   size_t record_bytes_max = 16 << 20;
   // Reads no further while the queue is over its limits: for the side that answers.
   bool pauses = false;
