@@ -17,9 +17,25 @@
 
 namespace troupe::simulation {
 
+// One run: a seed, and what of it is left out. Equal variations give equal runs.
+struct Variation {
+  uint64_t seed = 0;
+  uint32_t without = 0;  // Kinds of faults, by bit.
+  int faults_max = 1'000'000;
+  int users_max = 8;
+  int nodes_max = 4;
+
+  // As the flags of the program that runs seeds.
+  std::string ToString() const;
+  friend bool operator==(const Variation&, const Variation&) = default;
+};
+
 class ClusterSimulation {
  public:
-  explicit ClusterSimulation(uint64_t seed);
+  static constexpr int kFaultKinds = 16;
+
+  explicit ClusterSimulation(uint64_t seed) : ClusterSimulation(Variation{.seed = seed}) {}
+  explicit ClusterSimulation(const Variation& variation);
 
   // Throws Broken.
   void Run();
@@ -30,6 +46,8 @@ class ClusterSimulation {
     int restarts = 0, nodes_lost = 0, heads = 0, requeued = 0;
   };
   const Counts& counts() const { return counts_; }
+  // What users asked for and which faults there were, in order: "12.3s head crashes".
+  const std::vector<std::string>& script() const { return script_; }
 
  private:
   enum class Fault {
@@ -45,6 +63,10 @@ class ClusterSimulation {
     kCut,
     kOneWayCut,
     kWorkerDeath,
+    kDeviceFailure,
+    kDrain,
+    kScale,
+    kQueue,
   };
   struct User {
     v1::JobSpec spec;
@@ -57,9 +79,16 @@ class ClusterSimulation {
   void MakeNodes();
   void MakeUsers();
   v1::JobSpec DrawSpec(const std::string& name);
+  void DrawTerms(v1::JobSpec& spec);
+  void DrawRule(v1::RoleSpec& role);
   void Submit(size_t user);
   void Cancel(const std::string& job_id);
   void Stop(const std::string& job_id);
+  // Asks until it is answered, whatever the answer.
+  void Ask(std::function<scheduler::Event(scheduler::CallId)> make);
+  void Drain(const std::string& node, bool drain);
+  void Scale();
+  void SetQuota(int devices);
   bool Ended(const std::string& node, uint64_t incarnation) const;
   void CheckStarted(const std::string& node, const Process& process);
   void Ready(const std::string& node, const ActorLife& life);
@@ -77,6 +106,9 @@ class ClusterSimulation {
   SimNode& AnyNode() { return *nodes_[static_cast<size_t>(sim_.Between(0, static_cast<int64_t>(nodes_.size()) - 1))]; }
   SimNode* FindNode(const std::string& id);
 
+  void Note(const std::string& what);
+
+  const Variation variation_;
   Simulator sim_;
   SimHead head_;
   World world_;
@@ -87,6 +119,10 @@ class ClusterSimulation {
   bool lost_one_ = false;
   bool faults_on_ = true;
   Counts counts_;
+  int faults_drawn_ = 0;
+  int quota_devices_ = 0;                // As wanted.
+  std::map<std::string, bool> drained_;  // The same, by node.
+  std::vector<std::string> script_;
 };
 
 }  // namespace troupe::simulation

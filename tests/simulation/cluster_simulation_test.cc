@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many seeds of a whole cluster. A failure prints the seed; TROUPE_SIM_SEED=n runs that one again, TROUPE_SIM_SEEDS=n
-// that many from the first.
+// Many seeds of a whole cluster. A failure prints the seed; //tests/simulation:simulate runs it again and shrinks it.
 #include "tests/simulation/cluster_simulation.h"
 
 #include <catch2/catch.hpp>
@@ -22,14 +21,14 @@ ClusterSimulation::Counts RunSeed(uint64_t seed) {
   try {
     simulation.Run();
   } catch (const Broken& broken) {
-    FAIL("seed " << seed << ": " << broken.what << " (again: TROUPE_SIM_SEED=" << seed << ")");
+    FAIL("seed " << seed << ": " << broken.what << " (again: //tests/simulation:simulate --seed " << seed << ")");
   }
   return simulation.counts();
 }
 
 TEST_CASE("Simulation: every seed keeps the invariants and every job ends", "[simulation]") {
-  uint64_t first = FromEnvironment("TROUPE_SIM_SEED", 1);
-  uint64_t last = FromEnvironment("TROUPE_SIM_SEEDS", std::getenv("TROUPE_SIM_SEED") != nullptr ? 1 : kSeedsInCi);
+  uint64_t first = 1;
+  uint64_t last = FromEnvironment("TROUPE_SIM_SEEDS", kSeedsInCi);
   ClusterSimulation::Counts all;
   for (uint64_t seed = first; seed < first + last; ++seed) {
     ClusterSimulation::Counts one = RunSeed(seed);

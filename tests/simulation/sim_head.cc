@@ -170,6 +170,8 @@ void SimHead::Act(scheduler::Action action) {
   if (auto* answer = std::get_if<scheduler::Answer>(&action)) {
     auto call = calls_.extract(answer->call);
     if (!call.empty()) call.mapped()(*answer);
+  } else if (auto* publish = std::get_if<scheduler::PublishJob>(&action)) {
+    reasons_[publish->job_id] = publish->job == nullptr ? "forgotten" : publish->job->reason();
   } else if (auto* send = std::get_if<scheduler::SendToNode>(&action)) {
     if (auto link = links_.find(send->session); link != links_.end()) link->second->ToNode(send->message);
   } else if (auto* close = std::get_if<scheduler::CloseSession>(&action)) {

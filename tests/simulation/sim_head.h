@@ -45,6 +45,11 @@ class SimHead {
   // Of what is decided; requires up().
   const scheduler::ClusterState& decided() const { return cluster_->state(); }
   int64_t steps() const { return steps_; }
+  // Why the job is where it is, as readers were told last.
+  std::string ReasonOf(const std::string& job_id) const {
+    auto told = reasons_.find(job_id);
+    return told == reasons_.end() ? "" : told->second;
+  }
 
  private:
   void Step(const scheduler::Event& event);
@@ -71,6 +76,7 @@ class SimHead {
   int64_t steps_ = 0;
   int64_t records_since_snapshot_ = 0;
   scheduler::CallId last_call_ = 0;
+  std::map<std::string, std::string> reasons_;
   std::map<scheduler::CallId, std::function<void(scheduler::Answer)>> calls_;
   std::map<scheduler::SessionId, std::shared_ptr<Link>> links_;
 };

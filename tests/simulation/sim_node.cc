@@ -119,6 +119,8 @@ void SimNode::Dial() {
   node.set_node_incarnation(incarnation_);
   node.set_protocol_version(scheduler::kNodeProtocolVersion);
   *node.mutable_resources() = resources_;
+  node.mutable_labels()->insert(labels_.begin(), labels_.end());
+  for (int d = 0; d < resources_.devices(); ++d) *node.add_devices() = DeviceOf(d);
   node.set_highest_term(highest_term_);
   node.set_sequence(static_cast<uint64_t>(world_->simulator->now().nanoseconds()));
   for (const auto& [life, process] : processes_) {
@@ -141,6 +143,31 @@ void SimNode::Dial() {
   }
   Later(kHeartbeatInterval, [this, id] {
     if (link_ != nullptr && link_->id() == id) Heartbeat();
+  });
+}
+
+v1::Device SimNode::DeviceOf(int index) const {
+  v1::Device device;
+  device.set_index(index);
+  device.set_kind("sim");
+  device.set_id("sim-" + std::to_string(index));
+  device.set_memory_bytes(int64_t{80} << 30);
+  device.set_numa_node(-1);
+  device.set_island(index / 2);
+  device.mutable_health()->set_state(failed_.contains(index) ? v1::DeviceHealth::FAILED : v1::DeviceHealth::HEALTHY);
+  device.mutable_health()->set_reason(failed_.contains(index) ? "Xid 79" : "");
+  return device;
+}
+
+void SimNode::SetDeviceHealth(int device, v1::DeviceHealth::State state) {
+  const bool failed = state == v1::DeviceHealth::FAILED;
+  if (failed == failed_.contains(device)) return;
+  failed ? static_cast<void>(failed_.insert(device)) : static_cast<void>(failed_.erase(device));
+  Later(absl::ZeroDuration(), [this, device] {
+    if (!welcomed_) return;  // Told with the registration.
+    v1::AgentToHead message;
+    *message.mutable_device_changed()->mutable_device() = DeviceOf(device);
+    Send(std::move(message));
   });
 }
 

@@ -41,8 +41,8 @@ struct World {
 
 class SimNode {
  public:
-  SimNode(World* world, std::string id, v1::Resources resources)
-      : world_(world), id_(std::move(id)), resources_(std::move(resources)) {}
+  SimNode(World* world, std::string id, v1::Resources resources, std::map<std::string, std::string> labels)
+      : world_(world), id_(std::move(id)), resources_(std::move(resources)), labels_(std::move(labels)) {}
 
   void Boot();                           // The machine starts anew, or for the first time.
   void CrashMachine();                   // Everything on it is gone at once; nobody is told.
@@ -53,6 +53,7 @@ class SimNode {
     if (link_ != nullptr) link_->Break();
   }
   void KillSomeWorker();
+  void SetDeviceHealth(int device, v1::DeviceHealth::State state);  // What its agent finds and tells.
   // A process ends by itself.
   void Exit(const ActorLife& life, v1::ExitCause::Kind kind, int code);
 
@@ -60,6 +61,7 @@ class SimNode {
   const std::string& id() const { return id_; }
   uint64_t incarnation() const { return incarnation_; }
   const v1::Resources& resources() const { return resources_; }
+  const std::map<std::string, std::string>& labels() const { return labels_; }
   const std::map<ActorLife, Process>& processes() const { return processes_; }
   bool IsAlive(const ActorLife& life) const { return up_ && processes_.contains(life) && processes_.at(life).alive; }
   size_t unacknowledged() const { return exits_.size(); }
@@ -67,6 +69,7 @@ class SimNode {
 
  private:
   void Dial();
+  v1::Device DeviceOf(int index) const;
   void Arrive(const v1::HeadToAgent& message);
   void Heartbeat();
   void Start(const v1::StartWorker& start);
@@ -80,6 +83,8 @@ class SimNode {
   World* const world_;
   const std::string id_;
   const v1::Resources resources_;
+  const std::map<std::string, std::string> labels_;
+  std::set<int> failed_;  // Devices.
   bool up_ = false;
   uint64_t boot_ = 0;
   Monotonic frozen_until_;

@@ -133,7 +133,7 @@ class ModelCommandsTest(SystemTest):
     def test_doctor_grades_and_advises(self):
         code, out, err = self.home.call("doctor")
         self.assertEqual(code, 0, out + err)
-        for piece in ("processors", "memory", "open files", "free", "ports", "NVIDIA", "clock", "troupe 0.", "token",
+        for piece in ("processors", "memory", "open files", "free", "ports", "devices", "clock", "troupe 0.", "token",
                       "troupe_worker", "troupe_keeper", "tools/setup fetches it"):
             self.assertIn(piece, out)
         token = os.path.join(self.home.environment["HOME"], ".config/troupe/token")
