@@ -18,7 +18,7 @@ struct PipelineOptions {
   bool train_stale = false;  // algorithm.stale: train
   double max_dropped_fraction = 0.5;
 
-  // The roles.
+  // The roles, as the job began: rollouts may be added, scorers added and taken away.
   int64_t rollout_replicas = 1;
   int64_t reward_replicas = 1;
   int64_t reference_replicas = 0;  // 0: no KL coefficient, so no reference

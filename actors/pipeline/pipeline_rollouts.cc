@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rollouts: which weights they hold, which groups they make.
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "actors/pipeline/pipeline_state.h"
 
@@ -45,7 +47,7 @@ void PipelineState::AdvanceDispatch(Monotonic now) {
   if (durable_.attempt() < 0 && durable_.step() > 0) return;
   OpenGroups();
   ReassignGroups();
-  for (int32_t replica = 0; replica < options_.rollout_replicas; ++replica) Dispatch(replica, now);
+  for (int32_t replica = 0; replica < RolloutReplicas(); ++replica) Dispatch(replica, now);
 }
 
 // New groups, as far as the credits go. Each has a replica from the start, by its place in the order, so that with all
@@ -62,8 +64,16 @@ void PipelineState::OpenGroups() {
   }
 }
 
-int32_t PipelineState::PreferredReplica(int64_t position) const {
+// Those of the job file, and those that were added since.
+int32_t PipelineState::RolloutReplicas() const {
   auto replicas = static_cast<int32_t>(options_.rollout_replicas);
+  auto behind = workers_.lower_bound({"rollout", std::numeric_limits<int32_t>::max()});
+  if (behind == workers_.begin() || std::prev(behind)->first.role != "rollout") return replicas;
+  return std::max(replicas, std::prev(behind)->first.replica + 1);
+}
+
+int32_t PipelineState::PreferredReplica(int64_t position) const {
+  const int32_t replicas = RolloutReplicas();
   auto preferred = static_cast<int32_t>(position % replicas);
   for (int32_t i = 0; i < replicas; ++i) {
     auto it = workers_.find({"rollout", (preferred + i) % replicas});

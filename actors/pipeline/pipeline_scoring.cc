@@ -16,15 +16,19 @@ void PipelineState::AdvanceScorers(Monotonic now) {
 }
 
 // One call at a time to each scorer: what has gathered meanwhile goes into the next, shared among the replicas.
-std::vector<v1::RowMeta> PipelineState::LeaseFor(const WorkerName& scorer, std::string_view column, int64_t replicas) {
-  size_t share = (durable_.index().Waiting(column) + static_cast<size_t>(replicas) - 1) / static_cast<size_t>(replicas);
+std::vector<v1::RowMeta> PipelineState::LeaseFor(const WorkerName& scorer, std::string_view column) {
+  // Their number may change while the job runs.
+  const auto replicas = static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+    return worker.first.role == scorer.role && worker.second.up;
+  }));
+  size_t share = (durable_.index().Waiting(column) + replicas - 1) / replicas;
   if (share == 0) return {};
   RowConsumer consumer{scorer.ToString(), workers_.at(scorer).incarnation};
   return durable_.leases().Lease(consumer, column, std::min(share, kRowsPerCallMax), UsableShards());
 }
 
 void PipelineState::Score(const WorkerName& scorer, Monotonic now) {
-  std::vector<v1::RowMeta> rows = LeaseFor(scorer, "reward", options_.reward_replicas);
+  std::vector<v1::RowMeta> rows = LeaseFor(scorer, "reward");
   if (rows.empty()) return;
   v1::ScoreRequest request;
   AddSources(rows, request.mutable_sources());
@@ -36,7 +40,7 @@ void PipelineState::Score(const WorkerName& scorer, Monotonic now) {
 }
 
 void PipelineState::Refer(const WorkerName& reference, Monotonic now) {
-  std::vector<v1::RowMeta> rows = LeaseFor(reference, "ref_logprobs", options_.reference_replicas);
+  std::vector<v1::RowMeta> rows = LeaseFor(reference, "ref_logprobs");
   if (rows.empty()) return;
   v1::LogProbsRequest request;
   AddSources(rows, request.mutable_sources());

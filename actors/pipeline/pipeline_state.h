@@ -153,6 +153,7 @@ class PipelineState {
   void OpenGroups();
   void ReassignGroups();
   void Dispatch(int32_t replica, Monotonic now);
+  int32_t RolloutReplicas() const;
   int32_t PreferredReplica(int64_t position) const;
   bool WeightsCurrent(const Worker& rollout) const;
   void OnGenerated(const Call& call, const v1::GenerateResponse& response, Monotonic now);
@@ -162,7 +163,7 @@ class PipelineState {
   void AdvanceScorers(Monotonic now);
   void Score(const WorkerName& scorer, Monotonic now);
   void Refer(const WorkerName& reference, Monotonic now);
-  std::vector<v1::RowMeta> LeaseFor(const WorkerName& scorer, std::string_view column, int64_t replicas);
+  std::vector<v1::RowMeta> LeaseFor(const WorkerName& scorer, std::string_view column);
   void OnScored(const Call& call, const v1::ScoreResponse& response);
   void OnReferred(const Call& call);
   void CheckDropped();

@@ -106,6 +106,31 @@ absl::Status CheckPlacement(const JobConfig& config, const ConfigNode& root) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReplicas(const JobConfig& config, const std::string& name, const RoleSection& role,
+                           const ConfigNode& root) {
+  const std::string key = "roles." + name;
+  const int64_t least = role.min_replicas, most = role.max_replicas;
+  if (least > role.replicas) return Wrong(root, key + ".min_replicas", "it is above replicas");
+  if (most > 0 && most < role.replicas) return Wrong(root, key + ".max_replicas", "it is below replicas");
+  if (role.policy != "elastic") return absl::OkStatus();
+  if (!ColocationGroup(config, name).empty()) {
+    return Wrong(root, key + ".policy", "an elastic role takes turns with no other one (placement)");
+  }
+  if (config.trains() && name == "rollout") {
+    return Wrong(root, key + ".policy",
+                 "the rows of a rollout are read until they are trained, so a job cannot go on without one; "
+                 "'troupe scale' adds some");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroups(const JobConfig& config, const ConfigNode& root) {
+  for (const auto& [name, role] : config.roles) {
+    if (absl::Status status = CheckReplicas(config, name, role, root); !status.ok()) return status;
+  }
+  return CheckReplicas(config, "reward", config.reward.role, root);
+}
+
 absl::Status CheckScheduling(const SchedulingSection& c, const ConfigNode& root) {
   for (const std::string& text : c.after) {
     const size_t colon = text.find(':');
@@ -147,6 +172,7 @@ absl::Status CheckJob(const JobConfig& config, const ConfigNode& root) {
   }
   TROUPE_RETURN_IF_ERROR(CheckPlacement(config, root));
   TROUPE_RETURN_IF_ERROR(CheckScheduling(config.scheduling, root));
+  TROUPE_RETURN_IF_ERROR(CheckGroups(config, root));
   if (config.trains()) return CheckTraining(config, root);
   if (!config.data.train.empty()) return Wrong(root, "model.path", "needed: a GGUF file or a Hugging Face folder");
   if (config.roles.empty()) return Wrong(root, "roles", "nothing to run: give a model, or roles with a class");

@@ -120,10 +120,22 @@ v1::RoleSpec MakeRole(const std::string& name, const RoleSection& role, const st
   spec.mutable_restart()->set_window_ms(absl::ToInt64Milliseconds(role.restart.window));
   spec.mutable_restart()->set_backoff_initial_ms(absl::ToInt64Milliseconds(role.restart.backoff_initial));
   spec.mutable_restart()->set_backoff_max_ms(absl::ToInt64Milliseconds(role.restart.backoff_max));
+  static const std::map<std::string, v1::GroupPolicy> kPolicies = {
+      {"one_for_one", v1::ONE_FOR_ONE}, {"all_for_one", v1::ALL_FOR_ONE}, {"elastic", v1::ELASTIC}};
+  auto policy = kPolicies.find(role.policy);
+  // A trainer moves with a checkpoint, or not at all.
+  const v1::GroupPolicy of_its_own = built_in_class == "Trainer" ? v1::ALL_FOR_ONE : v1::ONE_FOR_ONE;
+  spec.set_policy(policy == kPolicies.end() ? of_its_own : policy->second);
+  spec.set_group(role.group);
+  spec.set_min_replicas(static_cast<int32_t>(role.min_replicas));
+  spec.set_max_replicas(static_cast<int32_t>(role.max_replicas));
+  spec.set_grow_only(built_in_class == "Rollout");  // Its rows are read until they are trained.
   spec.set_worker_binary(role.worker_binary);
   spec.set_args_json(role.args_json);
   return spec;
 }
+
+}  // namespace
 
 // Which roles take turns: all of a colocated job, those named in one list of a hybrid one.
 std::string ColocationGroup(const JobConfig& config, const std::string& role) {
@@ -135,6 +147,8 @@ std::string ColocationGroup(const JobConfig& config, const std::string& role) {
   }
   return "";
 }
+
+namespace {
 
 absl::StatusOr<LoadedJob> LoadTree(ConfigNode root, const std::string& base_dir,
                                    const std::vector<std::string>& overrides, bool check_files) {

@@ -57,7 +57,11 @@ struct RoleSection {
   int64_t replicas = 1;
   ResourcesSection resources;
   RestartSection restart;
-  std::string class_name;        // Key `class`; built-in roles have their own.
+  std::string policy;        // one_for_one | all_for_one | elastic; "": all_for_one of the trainer, else one_for_one
+  std::string group;         // "": the role is a group of its own.
+  int64_t min_replicas = 0;  // 0: replicas of an elastic role, else 1.
+  int64_t max_replicas = 0;  // 0: replicas of an elastic role, else no limit.
+  std::string class_name;    // Key `class`; built-in roles have their own.
   std::string args_json = "[]";  // Key `args`.
   std::string worker_binary;
 };

@@ -142,6 +142,35 @@ TEST_CASE("JobConfig: the terms of scheduling reach the scheduler", "[job]") {
         std::string::npos);
 }
 
+TEST_CASE("JobConfig: groups of replicas reach the scheduler, and what contradicts is refused with its key", "[job]") {
+  auto role = [](const v1::JobSpec& spec, const std::string& name) {
+    for (const v1::RoleSpec& role : spec.roles()) {
+      if (role.role() == name) return role;
+    }
+    return v1::RoleSpec();
+  };
+  const std::vector<std::string> apart = {"placement=disaggregated"};
+  const v1::JobSpec plain = MakeJobSpec(LoadJobText(kJob, "job.yaml", "/", apart).value().config, "/tmp/x");
+  CHECK(role(plain, "actor").policy() == v1::ALL_FOR_ONE);
+  CHECK(role(plain, "rollout").policy() == v1::ONE_FOR_ONE);
+  CHECK(role(plain, "rollout").grow_only());
+  const std::vector<std::string> grouped = {"placement=disaggregated",     "roles.reward.policy=elastic",
+                                            "roles.reward.replicas=2",     "roles.reward.min_replicas=1",
+                                            "roles.reward.max_replicas=4", "roles.reward.group=scorers"};
+  const v1::RoleSpec reward =
+      role(MakeJobSpec(LoadJobText(kJob, "job.yaml", "/", grouped).value().config, "/tmp/x"), "reward");
+  CHECK(reward.policy() == v1::ELASTIC);
+  CHECK(reward.group() == "scorers");
+  CHECK(reward.min_replicas() == 1);
+  CHECK(reward.max_replicas() == 4);
+  CHECK(ErrorOf(kJob, {"roles.reward.min_replicas=2"}).find("roles.reward.min_replicas: it is above replicas") !=
+        std::string::npos);
+  CHECK(ErrorOf(kJob, {"roles.actor.policy=all"}).find("all_for_one") != std::string::npos);
+  CHECK(ErrorOf(kJob, {"placement=disaggregated", "roles.rollout.policy=elastic"}).find("roles.rollout.policy") !=
+        std::string::npos);
+  CHECK(ErrorOf(kJob, {"placement=colocated", "roles.reward.policy=elastic"}).find("takes turns") != std::string::npos);
+}
+
 TEST_CASE("JobConfig: broken YAML names file and line and never throws", "[job]") {
   CHECK(ErrorOf("name: [1, 2\n").rfind("job.yaml:", 0) == 0);
   CHECK(ErrorOf("name: a\nname: b\n") == "job.yaml:2: the key 'name' is given twice");

@@ -107,6 +107,14 @@ void VisitFields(V& v, RoleSection& c) {
   v.Field("replicas", c.replicas, "processes of this role", Between(1, 4096));
   v.Section("resources", c.resources);
   v.Section("restart", c.restart);
+  v.Field("policy", c.policy,
+          "when a replica fails: it alone is replaced, all of the group start anew, or (elastic) the job goes on with "
+          "fewer and grows again; empty: all_for_one of the trainer, else one_for_one",
+          OneOf({"", "one_for_one", "all_for_one", "elastic"}));
+  v.Field("group", c.group, "roles with the same name stand and fall together; empty: the role alone");
+  v.Field("min_replicas", c.min_replicas,
+          "troupe scale and elastic roles go down to it; 0: replicas if elastic, else 1", Between(0, 4096));
+  v.Field("max_replicas", c.max_replicas, "they go up to it; 0: replicas if elastic, else no limit", Between(0, 4096));
   v.Field("class", c.class_name, "actor class in the worker binary; empty: the built-in one of the role");
   v.Field("args", JsonText{c.args_json}, "constructor arguments of the class");
   v.Field("worker_binary", PathText{c.worker_binary}, "program that hosts the role; empty: troupe_worker");

@@ -94,6 +94,9 @@ absl::Status ReadJob(const ConfigNode& root, JobConfig& config, std::vector<Expl
 // What no single key can tell: required keys, sizes that must divide, names that must exist. `root` gives the lines.
 absl::Status CheckJob(const JobConfig& config, const ConfigNode& root);
 
+// job_config.cc. "": the role takes turns with no other one.
+std::string ColocationGroup(const JobConfig& config, const std::string& role);
+
 // The files that it names must be there. Paths are absolute.
 absl::Status CheckFiles(const JobConfig& config, const ConfigNode& root);
 

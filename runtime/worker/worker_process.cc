@@ -37,6 +37,7 @@ ActorSetting SettingOf(const v1::WorkerAssignment& assignment, const WorkerOptio
   setting.node_id = assignment.node_id();
   setting.role = assignment.start().role();
   setting.restarts = assignment.start().attempt();
+  setting.group_generation = assignment.start().group_generation();
   setting.output_dir = assignment.start().output_dir();
   setting.config_json = assignment.start().config_json();
   setting.head_endpoint = assignment.start().head_endpoint();

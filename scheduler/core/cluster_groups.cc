@@ -33,6 +33,10 @@ absl::Status Cluster::CheckScale(const JobRecord& job, const v1::ScaleJobRequest
         absl::StrCat(what, "takes turns with others in '", role.colocation_group(),
                      "', replica by replica: it has no number of its own (placement: disaggregated gives it one)"));
   }
+  if (const int wanted = job.wanted.at(request.role()); role.grow_only() && request.replicas() < wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, "has ", wanted, " replicas, which hold what others still read: it can only grow"));
+  }
   const ReplicaBounds bounds = BoundsOf(role);
   if (request.replicas() < bounds.min || request.replicas() > bounds.max) {
     return absl::InvalidArgumentError(absl::StrCat(what, "cannot have ", request.replicas(), " replicas: at least ",

@@ -301,10 +301,12 @@ TEST_CASE("Scale: in a job that waits the new number counts when it is placed", 
 TEST_CASE("Scale: what cannot be scaled is refused and says why", "[groups]") {
   ClusterFixture f;
   f.FromAgent(1, Registration("n1", 9, 0));
-  v1::JobSpec spec =
-      Spec("job", {{"controller", 1, 0}, {"rollout", 2}, {"actor", 1}, {"a", 1, 1, 0, "t"}, {"b", 1, 1, 0, "t"}});
+  v1::JobSpec spec = Spec(
+      "job",
+      {{"controller", 1, 0}, {"rollout", 2}, {"actor", 1}, {"a", 1, 1, 0, "t"}, {"b", 1, 1, 0, "t"}, {"holder", 2, 0}});
   spec.mutable_roles(1)->set_max_replicas(3);
   spec.mutable_roles(2)->set_policy(v1::ALL_FOR_ONE);
+  spec.mutable_roles(5)->set_grow_only(true);
   std::string id = f.Submit(spec).submit.job_id();
   auto refused = [&](const std::string& role, int replicas) {
     absl::Status status = f.Scale(id, role, replicas);
@@ -313,9 +315,13 @@ TEST_CASE("Scale: what cannot be scaled is refused and says why", "[groups]") {
   CHECK(refused("rollout", 4) == "INVALID_ARGUMENT role 'rollout' of job '" + id +
                                      "' cannot have 4 replicas: at least 1 (min_replicas), at most 3 (max_replicas)");
   CHECK(refused("rollout", 0).find("INVALID_ARGUMENT") == 0);
-  CHECK(refused("rolout", 2).find("has no role 'rolout': it has controller rollout actor a b") != std::string::npos);
+  CHECK(refused("rolout", 2).find("has no role 'rolout': it has controller rollout actor a b holder") !=
+        std::string::npos);
   CHECK(refused("actor", 2).find("FAILED_PRECONDITION") == 0);
   CHECK(refused("a", 2).find("takes turns with others in 't'") != std::string::npos);
+  CHECK(refused("holder", 1).find("has 2 replicas, which hold what others still read: it can only grow") !=
+        std::string::npos);
+  CHECK(f.Scale(id, "holder", 3).ok());
   CHECK(refused("controller", 1).find("a job has one") != std::string::npos);
   f.Cancel(id);
   CHECK(refused("rollout", 3).find("ends or has ended") != std::string::npos);

@@ -6,6 +6,27 @@
 #include "scheduler/core/cluster.h"
 
 namespace troupe::scheduler {
+namespace {
+
+void AddGroups(const JobRecord& job, v1::Job& view) {
+  for (const auto& [name, group] : job.groups) {
+    v1::Group& shown = *view.add_groups();
+    shown.set_job_id(job.id.value());
+    shown.set_name(name);
+    shown.set_policy(group.policy);
+    if (group.policy == v1::ALL_FOR_ONE) shown.set_generation(group.generation);
+    shown.set_reason(group.reason);
+    for (const std::string& role : group.roles) {
+      const ReplicaBounds bounds = BoundsOf(job.role(role));
+      shown.add_roles(role);
+      shown.set_wanted(shown.wanted() + job.wanted.at(role));
+      shown.set_min_replicas(shown.min_replicas() + bounds.min);
+      shown.set_max_replicas(std::min(shown.max_replicas() + bounds.max, kReplicasMax));
+    }
+  }
+}
+
+}  // namespace
 
 void Cluster::Publish() {
   for (const auto& [id, keys] : std::exchange(actor_views_, {})) {
@@ -81,6 +102,7 @@ v1::Job Cluster::JobView(const JobRecord& job) const {
   view.set_reason(ends                                     ? job.ending.reason()
                   : job.phase == v1::StoredJob::REQUEUEING ? job.requeue_reason
                                                            : soft.reason);
+  AddGroups(job, view);
   view.set_order(job.submitted.order());
   view.set_submitted_unix_ms(job.submitted.submitted_unix_ms());
   view.set_ended_unix_ms(job.ended_unix_ms);
@@ -111,6 +133,9 @@ v1::Actor Cluster::ActorView(const JobRecord& job, const ReplicaKey& key) const 
     view.mutable_address()->set_remote_endpoint(soft.remote_endpoint);
     view.set_state(soft.stop_sent ? v1::ACTOR_STOPPING : soft.ready ? v1::ACTOR_READY : v1::ACTOR_STARTING);
   } else {
+    if (view.reason().empty() && job.phase == v1::StoredJob::PLACED && job.wants_place(replica.slot)) {
+      view.set_reason("waits for a place");
+    }
     bool over = replica.over() || job.ended() || job.phase == v1::StoredJob::ENDING;
     view.set_state(over ? v1::ACTOR_DEAD : v1::ACTOR_PENDING);
   }

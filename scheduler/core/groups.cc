@@ -26,6 +26,10 @@ absl::Status CheckPolicy(const v1::RoleSpec& role) {
     return absl::InvalidArgumentError("policy is not known: one_for_one, all_for_one and elastic are");
   }
   if (PolicyOf(role) != v1::ELASTIC) return absl::OkStatus();
+  if (role.grow_only()) {
+    return absl::InvalidArgumentError(
+        "policy is elastic, but its replicas hold what others still read: it cannot go on with fewer");
+  }
   if (role.role() == "controller") return absl::InvalidArgumentError("policy is elastic: a job has one controller");
   if (role.colocation_group().empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("policy is elastic, and the role takes turns with others in '",

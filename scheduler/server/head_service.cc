@@ -37,6 +37,15 @@ grpc::ServerUnaryReactor* HeadService::AskForJob(E event, const std::string& job
   });
 }
 
+template <typename E>
+grpc::ServerUnaryReactor* HeadService::AskForNode(E event, const std::string& node_id, v1::Node* response) {
+  return Ask(std::move(event), [this, node_id, response](const Answer&) {
+    absl::StatusOr<v1::Node> node = hooks_.board->GetNode(node_id, MonotonicNow());
+    if (node.ok()) *response = *std::move(node);
+    return node.status();
+  });
+}
+
 grpc::ServerUnaryReactor* HeadService::SubmitJob(grpc::CallbackServerContext*, const v1::SubmitJobRequest* request,
                                                  v1::SubmitJobResponse* response) {
   return Ask(scheduler::SubmitJob{0, *request, RandomUint64()}, [response](Answer answer) {
@@ -88,6 +97,29 @@ grpc::ServerUnaryReactor* HeadService::ExplainJob(grpc::CallbackServerContext*, 
     *response = *answer.explanation;
     return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* HeadService::ScaleJob(grpc::CallbackServerContext*, const v1::ScaleJobRequest* request,
+                                                v1::Job* response) {
+  return AskForJob(scheduler::ScaleJob{0, *request}, request->job_id(), response);
+}
+
+grpc::ServerUnaryReactor* HeadService::DrainNode(grpc::CallbackServerContext*, const v1::DrainNodeRequest* request,
+                                                 v1::Node* response) {
+  return AskForNode(scheduler::DrainNode{0, *request}, request->node_id(), response);
+}
+
+grpc::ServerUnaryReactor* HeadService::UndrainNode(grpc::CallbackServerContext*, const v1::UndrainNodeRequest* request,
+                                                   v1::Node* response) {
+  return AskForNode(scheduler::UndrainNode{0, request->node_id()}, request->node_id(), response);
+}
+
+grpc::Status HeadService::ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest* request,
+                                     v1::ListGroupsResponse* response) {
+  absl::StatusOr<std::vector<v1::Group>> groups = hooks_.board->ListGroups(request->job_id());
+  if (!groups.ok()) return ToGrpc(groups.status());
+  for (v1::Group& group : *groups) *response->add_groups() = std::move(group);
+  return grpc::Status::OK;
 }
 
 grpc::Status HeadService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {

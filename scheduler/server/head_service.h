@@ -15,12 +15,13 @@
 namespace troupe::scheduler {
 
 // Head::Service whose calls that wait are those of the callback API.
-using WaitingHeadService =
-    v1::Head::WithCallbackMethod_SubmitJob<v1::Head::WithCallbackMethod_CancelJob<v1::Head::WithCallbackMethod_StopJob<
-        v1::Head::WithCallbackMethod_ReportProgress<v1::Head::WithCallbackMethod_FinishJob<
-            v1::Head::WithCallbackMethod_WatchJob<v1::Head::WithCallbackMethod_WatchActors<
-                v1::Head::WithCallbackMethod_SetQueue<v1::Head::WithCallbackMethod_ListQueues<
-                    v1::Head::WithCallbackMethod_ExplainJob<v1::Head::Service>>>>>>>>>>;
+using WaitingHeadService = v1::Head::WithCallbackMethod_SubmitJob<v1::Head::WithCallbackMethod_CancelJob<
+    v1::Head::WithCallbackMethod_StopJob<v1::Head::WithCallbackMethod_ReportProgress<
+        v1::Head::WithCallbackMethod_FinishJob<v1::Head::WithCallbackMethod_WatchJob<
+            v1::Head::WithCallbackMethod_WatchActors<v1::Head::WithCallbackMethod_SetQueue<
+                v1::Head::WithCallbackMethod_ListQueues<v1::Head::WithCallbackMethod_ExplainJob<
+                    v1::Head::WithCallbackMethod_ScaleJob<v1::Head::WithCallbackMethod_DrainNode<
+                        v1::Head::WithCallbackMethod_UndrainNode<v1::Head::Service>>>>>>>>>>>>>;
 
 class HeadService final : public WaitingHeadService {
  public:
@@ -50,6 +51,11 @@ class HeadService final : public WaitingHeadService {
                                        v1::ListQueuesResponse*) override;
   grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext*, const v1::ExplainJobRequest*,
                                        v1::Explanation*) override;
+  grpc::ServerUnaryReactor* ScaleJob(grpc::CallbackServerContext*, const v1::ScaleJobRequest*, v1::Job*) override;
+  grpc::ServerUnaryReactor* DrainNode(grpc::CallbackServerContext*, const v1::DrainNodeRequest*, v1::Node*) override;
+  grpc::ServerUnaryReactor* UndrainNode(grpc::CallbackServerContext*, const v1::UndrainNodeRequest*,
+                                        v1::Node*) override;
+  grpc::Status ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest*, v1::ListGroupsResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
@@ -64,6 +70,9 @@ class HeadService final : public WaitingHeadService {
                       grpc::ServerWriter<v1::LogLine>* writer);
   template <typename E>
   grpc::ServerUnaryReactor* Ask(E event, std::function<absl::Status(Answer)> fill);
+  // Asks, and answers with the node.
+  template <typename E>
+  grpc::ServerUnaryReactor* AskForNode(E event, const std::string& node_id, v1::Node* response);
   // Asks, and answers with the job.
   template <typename E>
   grpc::ServerUnaryReactor* AskForJob(E event, const std::string& job_id, v1::Job* response);

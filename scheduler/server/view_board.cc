@@ -116,6 +116,43 @@ absl::StatusOr<std::vector<v1::Actor>> ViewBoard::ListActors(const std::string& 
   return actors;
 }
 
+absl::StatusOr<v1::Node> ViewBoard::GetNode(const std::string& node_id, Monotonic now) const {
+  for (v1::Node& node : ListNodes(now)) {
+    if (node.node_id() == node_id) return std::move(node);
+  }
+  return absl::NotFoundError(absl::StrCat("there is no node '", node_id, "'"));
+}
+
+absl::StatusOr<std::vector<v1::Group>> ViewBoard::ListGroups(const std::string& job_id) const {
+  std::vector<v1::Group> groups;
+  MutexLock lock(mutex_);
+  if (!job_id.empty()) {
+    auto job = jobs_.find(job_id);
+    if (job == jobs_.end() || job->second.job == nullptr) return NoSuch(job_id);
+    AddGroups(job->second, groups);
+    return groups;
+  }
+  for (const auto& [order, id] : order_) {
+    const JobEntry& job = jobs_.at(id);
+    if (!IsTerminal(job.job->state())) AddGroups(job, groups);
+  }
+  return groups;
+}
+
+void ViewBoard::AddGroups(const JobEntry& job, std::vector<v1::Group>& groups) {
+  for (const v1::Group& group : job.job->groups()) {
+    groups.push_back(group);
+    for (const auto& [key, entry] : job.actors) {
+      if (std::find(group.roles().begin(), group.roles().end(), key.first) == group.roles().end()) continue;
+      const v1::ActorState state = entry.actor.state();
+      const bool ready = state == v1::ACTOR_READY;
+      groups.back().set_ready(groups.back().ready() + ready);
+      const bool live = ready || state == v1::ACTOR_STARTING || state == v1::ACTOR_STOPPING;
+      groups.back().set_live(groups.back().live() + live);
+    }
+  }
+}
+
 std::vector<v1::Node> ViewBoard::ListNodes(Monotonic now) const {
   std::vector<v1::Node> nodes;
   MutexLock lock(mutex_);

@@ -35,6 +35,10 @@ class ViewBoard {
   // "" every job. NOT_FOUND as GetJob.
   absl::StatusOr<std::vector<v1::Actor>> ListActors(const std::string& job_id) const;
   std::vector<v1::Node> ListNodes(Monotonic now) const;
+  // NOT_FOUND that names the nearest id.
+  absl::StatusOr<v1::Node> GetNode(const std::string& node_id, Monotonic now) const;
+  // "" every job that has not ended. NOT_FOUND as GetJob.
+  absl::StatusOr<std::vector<v1::Group>> ListGroups(const std::string& job_id) const;
 
   // Each change has a number. What changed in a job after `seen`; sets `seen`. NOT_FOUND: there is none (any more).
   struct Changes {
@@ -64,6 +68,7 @@ class ViewBoard {
     Monotonic heard;
   };
   absl::Status NoSuch(const std::string& job_id) const;
+  static void AddGroups(const JobEntry& job, std::vector<v1::Group>& groups);
   using Watchers = std::vector<std::shared_ptr<std::function<void()>>>;
   Watchers WatchersOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

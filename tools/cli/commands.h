@@ -19,6 +19,10 @@ int ActorsCommand(const Options& options, SignalWaiter& signals);   // lists.cc
 int DevicesCommand(const Options& options, SignalWaiter& signals);  // devices.cc
 int QueuesCommand(const Options& options, SignalWaiter& signals);   // queues.cc
 int QueueCommand(const Options& options);                           // queues.cc
+int GroupsCommand(const Options& options, SignalWaiter& signals);   // operations.cc
+int ScaleCommand(const Options& options, SignalWaiter& signals);    // operations.cc
+int DrainCommand(const Options& options, SignalWaiter& signals);    // operations.cc
+int UndrainCommand(const Options& options);                         // operations.cc
 int LogsCommand(const Options& options, SignalWaiter& signals);     // logs.cc
 int CancelCommand(const Options& options);                          // submit.cc
 int GenerateCommand(const Options& options);                        // worker_program.cc

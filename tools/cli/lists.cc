@@ -62,13 +62,13 @@ std::string LabelsText(const v1::Node& node) {
 }
 
 std::string NodesTable(const v1::ListNodesResponse& response) {
-  TextTable table({"NODE", "STATE", "CPUS", "MEMORY", "DEVICES", "HEARTBEAT", "VERSION", "LABELS"});
+  TextTable table({"NODE", "STATE", "CPUS", "MEMORY", "DEVICES", "HEARTBEAT", "VERSION", "LABELS", "WHY"});
   for (const v1::Node& node : response.nodes()) {
     table.Add({node.node_id(), node.state(), Share(node.used().cpus(), node.total().cpus()),
                ShortBytes(static_cast<double>(node.total().memory_bytes())),
                Share(node.used().devices(), node.total().devices()) + " " + node.total().device_kind(),
                ShortDuration(static_cast<double>(node.last_heartbeat_ms_ago()) / 1000) + " ago", node.version(),
-               LabelsText(node)});
+               LabelsText(node), node.reason()});
   }
   return table.ToText();
 }

@@ -18,13 +18,14 @@ int Main(int argc, char** argv) {
   if (!ParseOptions(argc, argv, options, exit_code)) return exit_code;
   using WithSignals = int (*)(const Options&, SignalWaiter&);
   static const std::map<std::string, WithSignals> kLong = {
-      {"run", RunCommand},         {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
-      {"jobs", JobsCommand},       {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"queues", QueuesCommand},
-      {"devices", DevicesCommand}, {"logs", LogsCommand},     {"submit", SubmitCommand}};
+      {"run", RunCommand},       {"resume", ResumeCommand}, {"head", HeadCommand},     {"node", NodeCommand},
+      {"jobs", JobsCommand},     {"nodes", NodesCommand},   {"actors", ActorsCommand}, {"queues", QueuesCommand},
+      {"groups", GroupsCommand}, {"scale", ScaleCommand},   {"drain", DrainCommand},   {"devices", DevicesCommand},
+      {"logs", LogsCommand},     {"submit", SubmitCommand}};
   using Plain = int (*)(const Options&);
   static const std::map<std::string, Plain> kShort = {
-      {"explain", ExplainCommand}, {"queue", QueueCommand},   {"cancel", CancelCommand}, {"generate", GenerateCommand},
-      {"export", ExportCommand},   {"doctor", DoctorCommand}, {"bench", BenchCommand}};
+      {"explain", ExplainCommand},   {"queue", QueueCommand},   {"undrain", UndrainCommand}, {"cancel", CancelCommand},
+      {"generate", GenerateCommand}, {"export", ExportCommand}, {"doctor", DoctorCommand},   {"bench", BenchCommand}};
   if (auto found = kShort.find(options.command); found != kShort.end()) return found->second(options);
   SignalWaiter signals;  // before any thread
   return kLong.at(options.command)(options, signals);

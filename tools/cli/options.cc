@@ -162,6 +162,10 @@ class Grammar {
     CLI::App* actors = Command("actors", "List actors.", "troupe actors --job addition-1f3c");
     List(actors);
     actors->add_option("--job", options_.job_filter, "only of this job");
+    CLI::App* groups =
+        Command("groups", "List groups of replicas: policy, generation, how many run.", "troupe groups addition-1f3c");
+    List(groups);
+    groups->add_option("JOB", options_.target, "only of this job");
     Command("doctor", "Check this machine: processors, devices, memory, limits, disk, model.", "troupe doctor");
   }
 
@@ -178,6 +182,24 @@ class Grammar {
     Job(cancel);
     Duration(cancel, "--grace", options_.grace, "how long its processes may take to stop");
     cancel->add_flag("--no-wait", options_.no_wait, "return at once");
+    CLI::App* scale = Command("scale", "Change how many replicas of roles run; safe to repeat.",
+                              "troupe scale addition-1f3c rollout=4 reward=2");
+    Connect(scale);
+    Job(scale);
+    scale->add_option("ROLE=N", options_.scales, "the new number of a role's replicas")->required();
+    scale->add_flag("--no-wait", options_.no_wait, "return when it is decided");
+    CLI::App* drain = Command("drain", "Move what runs on a node elsewhere; nothing new goes there. Safe to repeat.",
+                              "troupe drain node-7 --deadline 10m --reason 'new memory'");
+    Connect(drain);
+    drain->add_option("NODE", options_.target, "its id, as 'troupe nodes' shows it")->required();
+    Duration(drain, "--deadline", options_.deadline, "then what is left is stopped and placed anew (10m)");
+    drain->add_option("--reason", options_.reason, "for people");
+    drain->add_flag("--no-wait", options_.no_wait, "return when it is decided");
+    CLI::App* undrain =
+        Command("undrain", "Let a drained node get work again; safe to repeat.", "troupe undrain node-7");
+    Connect(undrain);
+    undrain->add_option("NODE", options_.target, "its id")->required();
+    undrain->add_flag("--no-wait", options_.no_wait, "accepted: it returns at once anyway");
   }
 
   void AddQueue() {

@@ -40,9 +40,12 @@ struct Options {
   bool dry_run = false;
   bool no_wait = false;
   bool watch = false;
-  std::string job_filter;  // Lists: only this job.
-  std::string role;        // logs: ROLE or ROLE/N
-  v1::Queue queue;         // queue: its limits
+  std::string job_filter;           // Lists: only this job.
+  std::string role;                 // logs: ROLE or ROLE/N
+  v1::Queue queue;                  // queue: its limits
+  std::vector<std::string> scales;  // scale: ROLE=N
+  std::string reason;               // drain
+  absl::Duration deadline = absl::Minutes(10);
   absl::Duration since = absl::InfiniteDuration();
   absl::Duration grace = absl::ZeroDuration();  // 0: the job's own
   // head, node
