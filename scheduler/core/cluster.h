@@ -34,6 +34,12 @@ inline constexpr uint32_t kNodeProtocolVersion = 2;
 // it gives way to jobs that wait.
 inline constexpr int64_t kHalfLostPatienceMs = 60'000;
 inline constexpr int64_t kDrainMsDefault = 10 * 60 * 1000;
+// A device on which workers of so many jobs failed within the window, and each of them on no other, is in quarantine.
+inline constexpr int kBlamesMax = 3;
+inline constexpr int64_t kBlameWindowMs = 10 * 60 * 1000;
+// Doubled with each time in a row; a device that held out for the longest one afterwards begins anew.
+inline constexpr int64_t kQuarantineInitialMs = 60 * 1000;
+inline constexpr int64_t kQuarantineMsMax = 60 * 60 * 1000;
 // The longest that a job may take to reach a safe point before it is sent back as it is.
 inline constexpr int64_t kRequeueGraceMsMax = 60 * 60 * 1000;
 // Ended jobs that others wait for are not forgotten; so many of the oldest are passed over in one step.
@@ -89,7 +95,8 @@ class Cluster {
     std::shared_ptr<const NodeFacts> facts;
     NodeLease lease;
     bool suspect = false;
-    std::set<ActorLife> unknown;  // Told to end; their exits are awaited before anything is granted.
+    std::set<ActorLife> unknown;             // Told to end; their exits are awaited before anything is granted.
+    std::map<int, int64_t> failed_since_ms;  // By device that failed; cluster time.
     bool usable() const { return registered && session != 0 && unknown.empty() && !suspect; }
   };
   struct WorkerSoft {
@@ -160,18 +167,26 @@ class Cluster {
   void On(const DrainNode& event);
   void On(const UndrainNode& event);
   void DecideDrain(const NodeId& id, int64_t deadline_at_ms, const std::string& reason);
-  void WatchDrain(const NodeId& id);
+  void WatchNode(const NodeId& id);
   void RememberMoves(const JobRecord& job);
   // It is usable and may get something new.
   bool TakesWork(const NodeId& id) const;
   std::string LeaveReason(const PlacedSlot& slot) const;
+  int64_t LeaveBy(const PlacedSlot& slot) const;
   void MoveAway();
-  void MoveJob(const JobRecord& job, const NodeId& from, int64_t deadline_ms);
+  void MoveJob(const JobRecord& job, const NodeId& from);
   const Group* GangOf(const JobRecord& job, size_t slot) const;
   bool NeedsCheckpoint(const JobRecord& job, const std::vector<size_t>& slots) const;
   void MoveWhole(const JobRecord& job, const std::string& reason, int64_t deadline_ms);
   bool FitsElsewhere(const JobRecord& job, const std::vector<size_t>& slots);
   void MoveSlot(const JobRecord& job, size_t slot, const std::string& reason);
+
+  // Devices that are not trusted (cluster_quarantine.cc).
+  std::string Distrust(const NodeId& id, int device) const;
+  bool DistrustsAny(const NodeId& id) const;
+  void NoticeFailedDevices(const NodeId& id);
+  void BlameDevices(const JobId& job, const PlacedSlot& place, const v1::ExitCause& cause);
+  void Quarantine(const NodeId& id, int device, int64_t first_ms, const std::string& reason);
 
   // Events (cluster_nodes.cc).
   void On(const FromNode& event);
@@ -279,9 +294,16 @@ class Cluster {
   std::map<SessionId, NodeId> sessions_;
   std::map<ActorPath, WorkerSoft> workers_;
   std::map<JobId, JobSoft> jobs_;
-  std::set<JobId> waiting_;                      // Lack slots, and may be placed.
-  std::set<JobId> growing_;                      // Whole, and with slots that want a place.
-  std::map<NodeId, bool> draining_;              // And whether it is empty.
+  std::set<JobId> waiting_;          // Lack slots, and may be placed.
+  std::set<JobId> growing_;          // Whole, and with slots that want a place.
+  std::map<NodeId, bool> draining_;  // And whether it is empty.
+  std::set<NodeId> distrusted_;      // With devices that failed or are in quarantine.
+  struct Blame {
+    std::set<std::pair<NodeId, int>> devices;  // That its worker held.
+    int64_t at_ms = 0;
+    bool elsewhere = false;  // It failed on others, too: its own fault.
+  };
+  std::map<JobId, Blame> blames_;                // Jobs whose workers failed lately on devices.
   std::set<std::pair<JobId, size_t>> moving_;    // Slots that left a place and have no other one yet.
   std::map<JobId, std::set<JobId>> dependents_;  // Waiting jobs, by a job that they wait for.
   std::set<JobId> gave_way_;                     // Waiting jobs for which others were preempted.

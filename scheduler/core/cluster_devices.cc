@@ -19,6 +19,7 @@ void Cluster::DeviceChanged(const NodeId& id, SessionId session, const v1::Devic
   const bool failed_before = known.health().state() == v1::DeviceHealth::FAILED;
   known = device;
   if (failed_before && device.health().state() != v1::DeviceHealth::FAILED) place_again_ = true;
+  NoticeFailedDevices(id);
   NodeChanged(id);
 }
 
@@ -78,6 +79,10 @@ void Cluster::ShowDevices(const NodeRecord& record, const NodeSoft& node, const 
     if (device.health().state() == v1::DeviceHealth::FAILED) {
       uses[device.index()].set_quarantined(device.health().reason());
     }
+  }
+  for (const auto& [device, quarantine] : record.quarantined) {
+    const std::string why = record.Distrust(device, ClusterMs());
+    if (!why.empty() && uses[device].quarantined().empty()) uses[device].set_quarantined(why);
   }
   for (auto& [device, use] : uses) {
     use.set_index(device);

@@ -53,7 +53,7 @@ void Cluster::DecideDrain(const NodeId& id, int64_t deadline_at_ms, const std::s
   record.mutable_node_drained()->set_deadline_at_ms(deadline_at_ms);
   record.mutable_node_drained()->set_reason(reason);
   Commit(std::move(record));
-  WatchDrain(id);
+  WatchNode(id);
   const std::set<JobId>& jobs = state_.FindNode(id)->jobs;
   dirty_.insert(jobs.begin(), jobs.end());
   place_again_ = true;
@@ -67,9 +67,14 @@ void Cluster::RememberMoves(const JobRecord& job) {
   }
 }
 
-void Cluster::WatchDrain(const NodeId& id) {
+void Cluster::WatchNode(const NodeId& id) {
   const NodeRecord* record = state_.FindNode(id);
-  if (record == nullptr || !record->draining()) {
+  for (const auto& [device, quarantine] : record->quarantined) {
+    if (quarantine.until_ms <= ClusterMs()) continue;
+    distrusted_.insert(id);
+    node_timers_.insert({quarantine.until_ms, id});
+  }
+  if (!record->draining()) {
     draining_.erase(id);
     return;
   }
@@ -86,19 +91,44 @@ void Cluster::LogNode(const std::string& event, const NodeId& node, const std::s
   Act(WriteEvent{"", "", now_.unix_ms, event, "", node.value(), reason});
 }
 
-// Why the slot is to leave its place; "" it may stay.
+// Why nothing is started in the slot's place; "" it is.
 std::string Cluster::LeaveReason(const PlacedSlot& slot) const {
   const NodeRecord& node = *state_.FindNode(slot.node);
-  if (!node.draining()) return "";
-  return absl::StrCat("node ", slot.node.value(), " is drained", node.drain_reason.empty() ? "" : ": ",
-                      node.drain_reason);
+  if (node.draining()) {
+    return absl::StrCat("node ", slot.node.value(), " is drained", node.drain_reason.empty() ? "" : ": ",
+                        node.drain_reason);
+  }
+  for (int device : slot.devices) {
+    const std::string why = Distrust(slot.node, device);
+    if (!why.empty()) return absl::StrCat("device ", device, " of node ", slot.node.value(), ": ", why);
+  }
+  return "";
+}
+
+// When what runs there has to be gone, in cluster time; kNever: it may go on there.
+int64_t Cluster::LeaveBy(const PlacedSlot& slot) const {
+  const NodeRecord& record = *state_.FindNode(slot.node);
+  int64_t leave_by = record.draining() ? record.drain_deadline_ms : kNever;
+  auto node = nodes_.find(slot.node);
+  for (int device : slot.devices) {
+    if (!DeviceFailed(slot.node, device)) continue;
+    auto since = node->second.failed_since_ms.find(device);
+    if (since != node->second.failed_since_ms.end()) leave_by = std::min(leave_by, since->second + kDrainMsDefault);
+  }
+  return leave_by;
 }
 
 void Cluster::MoveAway() {
+  for (auto it = distrusted_.begin(); it != distrusted_.end();) {
+    const NodeId id = *it;
+    const std::set<JobId> jobs = state_.FindNode(id)->jobs;
+    for (const JobId& job : jobs) MoveJob(*state_.FindJob(job), id);
+    it = DistrustsAny(id) ? std::next(it) : distrusted_.erase(it);
+  }
   for (auto& [id, empty] : draining_) {
     const NodeRecord& node = *state_.FindNode(id);
     const std::set<JobId> jobs = node.jobs;
-    for (const JobId& job : jobs) MoveJob(*state_.FindJob(job), id, node.drain_deadline_ms);
+    for (const JobId& job : jobs) MoveJob(*state_.FindJob(job), id);
     if (!std::exchange(empty, node.jobs.empty()) && empty) {
       LogNode("drained", id, "nothing runs there any more");
       NodeChanged(id);
@@ -107,16 +137,18 @@ void Cluster::MoveAway() {
 }
 
 // What of the job lies on that node and has to leave: one by one, or the job as a whole after a checkpoint.
-void Cluster::MoveJob(const JobRecord& job, const NodeId& from, int64_t deadline_ms) {
+void Cluster::MoveJob(const JobRecord& job, const NodeId& from) {
   if (job.phase != v1::StoredJob::PLACED) return;
   std::vector<size_t> leaving;
+  int64_t deadline_ms = kNever;
   for (size_t i = 0; i < job.slots.size(); ++i) {
     const PlacedSlot& slot = job.placed[i];
     if (slot.node != from || !slot.leaving.empty() || LeaveReason(slot).empty()) continue;
-    if (job.any_live(i)) {
-      leaving.push_back(i);
-    } else {
+    if (!job.any_live(i)) {
       MoveSlot(job, i, LeaveReason(slot));  // Nothing is started there again.
+    } else if (LeaveBy(slot) != kNever) {
+      leaving.push_back(i);
+      deadline_ms = std::min(deadline_ms, LeaveBy(slot));
     }
   }
   if (leaving.empty()) return;

@@ -116,9 +116,8 @@ void Cluster::RestartGang(const JobRecord& job, const std::string& name, const s
 bool Cluster::MayGrantOn(const PlacedSlot& slot) const {
   if (!slot.placed() || !slot.leaving.empty()) return false;
   if (!TakesWork(slot.node)) return false;
-  const NodeRecord& record = *state_.FindNode(slot.node);
   return std::all_of(slot.devices.begin(), slot.devices.end(),
-                     [&](int device) { return record.Distrust(device, ClusterMs()).empty(); });
+                     [&](int device) { return Distrust(slot.node, device).empty(); });
 }
 
 // A gang is granted together: when the last member of the generation before has exited and all of it can start.

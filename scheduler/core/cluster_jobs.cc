@@ -45,7 +45,7 @@ void Cluster::On(const StartTerm&) {
   Commit(std::move(record));
   for (const auto& [id, node] : state_.nodes()) {
     node_views_.insert(id);
-    WatchDrain(id);
+    WatchNode(id);
     // Its agent dials again; the lease is doubled, since it may still be backing off.
     if (!node.ended) nodes_[id].lease = NodeLease(options_.lease, now_.monotonic + options_.lease);
     lease_wake_ = now_.monotonic;

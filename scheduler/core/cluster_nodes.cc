@@ -139,6 +139,7 @@ void Cluster::Register(SessionId session, const v1::RegisterNode& message, Monot
   sessions_[session] = id;
   node.facts = FactsOf(message);
   empty_.Set(CapacityOf(id, node, nullptr));
+  NoticeFailedDevices(id);
   Reconcile(id, message);
 }
 
@@ -249,7 +250,9 @@ void Cluster::RecordExit(const ActorLife& life, const v1::ExitCause& cause) {
   exit.set_given_up(decision.give_up && CanDoWithout(job, key));
   const bool given_up = exit.given_up();
   NodeId node = replica.node;
+  const PlacedSlot place = job.placed[replica.slot];
   Commit(std::move(record));
+  if (counted && !done) BlameDevices(job.id, place, cause);
   if (given_up || !job.placed[replica.slot].placed() || !LeaveReason(job.placed[replica.slot]).empty()) {
     NodeChanged(node);
     place_again_ = true;

@@ -278,6 +278,13 @@ std::string Cluster::StaleIndex() {
 NodeCapacity Cluster::FreeOn(const NodeId& id, const NodeSoft& node) const {
   NodeCapacity capacity = CapacityOf(id, node, state_.FindNode(id));
   WithholdFailedDevices(node.info, capacity);
+  const NodeRecord& record = *state_.FindNode(id);
+  for (const auto& [device, quarantine] : record.quarantined) {
+    const bool counts = device < node.total.devices && !DeviceFailed(id, device);
+    if (counts && !record.Distrust(device, ClusterMs()).empty()) {
+      capacity.device_used[static_cast<size_t>(device)] += kSharesPerDevice;
+    }
+  }
   return capacity;
 }
 
@@ -334,6 +341,7 @@ void Cluster::ForgetOldNodes() {
     v1::Record record;
     record.mutable_node_forgotten()->set_node_id(id.value());
     draining_.erase(id);
+    distrusted_.erase(id);
     Commit(std::move(record));
     node_views_.insert(id);
   }

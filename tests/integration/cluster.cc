@@ -132,6 +132,38 @@ std::string TestCluster::Submit(const v1::RoleSpec& role) {
   return response.job_id();
 }
 
+absl::Status TestCluster::Scale(const std::string& job_id, int replicas) {
+  v1::ScaleJobRequest request;
+  request.set_job_id(job_id);
+  request.set_role("counter");
+  request.set_replicas(replicas);
+  grpc::ClientContext context;
+  SetTimeout(context, kPatience);
+  v1::Job response;
+  return FromGrpc(stub_->ScaleJob(&context, request, &response));
+}
+
+absl::Status TestCluster::Drain(const std::string& node_id, absl::Duration deadline) {
+  v1::DrainNodeRequest request;
+  request.set_node_id(node_id);
+  request.set_deadline_ms(absl::ToInt64Milliseconds(deadline));
+  grpc::ClientContext context;
+  SetTimeout(context, kPatience);
+  v1::Node response;
+  return FromGrpc(stub_->DrainNode(&context, request, &response));
+}
+
+v1::Node TestCluster::Node(const std::string& node_id) {
+  grpc::ClientContext context;
+  SetTimeout(context, kPatience);
+  v1::ListNodesResponse response;
+  REQUIRE(stub_->ListNodes(&context, {}, &response).ok());
+  for (const v1::Node& node : response.nodes()) {
+    if (node.node_id() == node_id) return node;
+  }
+  return {};
+}
+
 v1::Job TestCluster::Get(const std::string& job_id) {
   grpc::ClientContext context;
   SetTimeout(context, kPatience);

@@ -40,6 +40,9 @@ class TestCluster {
   v1::RoleSpec RoleOf(const std::string& actor_class) const;
   v1::Job Get(const std::string& job_id);
   v1::Job Cancel(const std::string& job_id);
+  absl::Status Scale(const std::string& job_id, int replicas);
+  absl::Status Drain(const std::string& node_id, absl::Duration deadline);
+  v1::Node Node(const std::string& node_id);
   // Actors of the job by replica, as the head lists them.
   std::vector<v1::Actor> Actors(const std::string& job_id);
   // Waits until all are ready with an incarnation of at least `incarnation`.
