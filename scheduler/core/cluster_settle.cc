@@ -189,7 +189,6 @@ bool Cluster::TryPlace(const JobRecord& job, bool tell) {
   return false;
 }
 
-// All of them or none.
 // The nodes that a job has for itself take more of its own replicas, and only those.
 void Cluster::OpenNodesOf(const JobRecord& job, bool open) {
   const bool exclusive = std::any_of(job.slots.begin(), job.slots.end(), [](const Slot& slot) {
@@ -205,6 +204,7 @@ void Cluster::OpenNodesOf(const JobRecord& job, bool open) {
   }
 }
 
+// All of them or none.
 bool Cluster::PlaceSlots(const JobRecord& job, const std::vector<size_t>& numbers, const char* event,
                          std::string* why_not) {
   std::vector<Slot> lacking;
