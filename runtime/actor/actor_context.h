@@ -42,9 +42,9 @@ struct ActorSetting {
   ActorLife self;  // The actor that owns the process; of one without, the job alone. Others: ActorContext::self.
   std::string node_id;
   v1::RoleSpec role;
-  int restarts = 0;             // Of `self`; others: ActorContext::restarts.
-  // Of the all_for_one group of `self`: grows each time when the group starts anew, and members refuse those of an older
-  // one. 0: it is of no such group.
+  int restarts = 0;  // Of `self`; others: ActorContext::restarts.
+  // Of the all_for_one group of `self`: grows each time when the group starts anew, and members refuse those of an
+  // older one. 0: it is of no such group.
   uint64_t group_generation = 0;
   std::string output_dir;       // Absolute; the run's folder.
   std::string config_json;      // The whole job file, every default filled in.

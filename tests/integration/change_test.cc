@@ -22,7 +22,10 @@ TEST_CASE("Change: a job is scaled up and down, the replicas that stay are not d
   CHECK(cluster.Add(three[2], 5).value() == 15);
   REQUIRE(cluster.Scale(job, 1).ok());
   REQUIRE(Eventually([&] { return !IsAlive(three[1].address().pid()) && !IsAlive(three[2].address().pid()); }));
-  REQUIRE(Eventually([&] { return cluster.Actors(job)[2].state() == v1::ACTOR_DEAD; }));
+  REQUIRE(Eventually([&] {
+    const std::vector<v1::Actor> actors = cluster.Actors(job);
+    return actors[1].state() == v1::ACTOR_DEAD && actors[2].state() == v1::ACTOR_DEAD;
+  }));
   CHECK(cluster.Actors(job)[1].last_exit().kind() == v1::ExitCause::STOPPED);
   REQUIRE(cluster.Scale(job, 2).ok());
   REQUIRE(Eventually([&] { return cluster.Actors(job)[1].state() == v1::ACTOR_READY; }));
